@@ -13,8 +13,8 @@ const KTH_WORTH: f64 = 0.97;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrationPoint {
     pub probes: u32,
-    /// Cells whose clusters are ranked to visit so many, the nearest ones; [`u32::MAX`]: all clusters are. See `cells`.
-    pub cells: u32,
+    /// Super-centroids whose clusters are ranked to visit so many, the nearest ones; [`u32::MAX`]: all clusters are. See `super_centroids`.
+    pub super_centroids: u32,
     /// [`Rule::ProbeThreshold`].
     pub by_threshold: Reached,
     /// [`Rule::KthDistance`].
@@ -108,10 +108,10 @@ impl Calibration {
         })
     }
 
-    /// Cells to rank for so many clusters visited; [`u32::MAX`] for all clusters.
-    pub fn cells(&self, probes: u32) -> u32 {
+    /// Super-centroids to rank for so many clusters visited; [`u32::MAX`] for all clusters.
+    pub fn super_centroids(&self, probes: u32) -> u32 {
         let reached = self.points.partition_point(|point| point.probes < probes);
-        self.points.get(reached).map_or(ALL_CELLS, |point| point.cells)
+        self.points.get(reached).map_or(ALL_SUPER_CENTROIDS, |point| point.super_centroids)
     }
 
     /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.
@@ -181,8 +181,8 @@ impl Calibration {
     }
 }
 
-/// All cells are ranked, or rather none: what a measure says where nothing is gained by them.
-pub(crate) const ALL_CELLS: u32 = u32::MAX;
+/// All super-centroids are ranked, or rather none: what a measure says where nothing is gained by them.
+pub(crate) const ALL_SUPER_CENTROIDS: u32 = u32::MAX;
 
 /// Shares of the neighbours lost, for which the deviations are kept.
 pub(crate) const LOSSES: [f32; 8] = [0.08, 0.04, 0.02, 0.01, 0.005, 0.0025, 0.001, 0.0005];

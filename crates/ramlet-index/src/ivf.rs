@@ -14,7 +14,7 @@ mod bring;
 mod buckets;
 mod calibrate;
 mod candidates;
-mod cells;
+mod super_centroids;
 mod codes;
 mod effort;
 mod encode;
@@ -52,7 +52,7 @@ mod way;
 pub use build::{
     IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, clusters_most, clusters_wanted, scratch_least,
 };
-pub use cells::count as cells_of;
+pub use super_centroids::count as super_centroids_of;
 pub use codes::CodesInRam;
 pub use inverted_file::Ivf;
 pub use meta::{centroid_bytes, held_bytes};

@@ -10,7 +10,7 @@ use super::probe_threshold::{
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use crate::Allowed;
-use crate::calibration::{ALL_CELLS, Rule};
+use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::rounds::MEASURED;
 use crate::scan::Search;
 use crate::vector_index::Want;
@@ -88,11 +88,11 @@ impl Ivf {
 
     /// Before the first clusters are visited: ranks as many as that takes, and makes the query ready. `probes` are visited on average.
     pub(super) fn rank_for(&self, search: &Search<'_, '_>, want: &Want, probes: u32, lists: &mut Lists) {
-        let cells = match is_taken_at_word(search, want) {
-            true => ALL_CELLS,
-            false => self.meta.calibration.cells(probes),
+        let super_centroids = match is_taken_at_word(search, want) {
+            true => ALL_SUPER_CENTROIDS,
+            false => self.meta.calibration.super_centroids(probes),
         };
-        self.rank_cells(search.query, cells, lists);
+        self.rank_super_centroids(search.query, super_centroids, lists);
     }
 
     fn base_rank(&self) -> usize {

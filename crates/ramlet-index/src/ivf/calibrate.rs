@@ -8,7 +8,7 @@
 
 use ramlet_kernels::INTERLEAVED_CODES;
 
-use super::cells;
+use super::super_centroids;
 use super::probe_threshold::{ProbeThresholds, distance_as_of_clusters};
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
@@ -132,7 +132,7 @@ pub(super) fn measure(
     metric: Metric,
 ) -> Calibration {
     let clusters = centroids.count();
-    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), super_centroids::less_than_mean(ranked, metric));
     let mut distances = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
     for held_out in held_out.chunks_mut(TOGETHER) {
         distances_of_all(held_out, centroids, &mut distances);
@@ -152,7 +152,7 @@ pub(super) fn measure_by(
 ) -> Calibration {
     let clusters = ranked.count();
     let mut distances = vec![0.0f32; clusters];
-    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), cells::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), super_centroids::less_than_mean(ranked, metric));
     for held_out in held_out {
         let less = distances_of_all(&held_out.query, &mut distances);
         held_out.add_to(&mut thresholds, &distances, less);

@@ -2,7 +2,7 @@
 //!
 //! A point belongs to the cluster of least `|x - c|^2 + price`. After each round a cluster with more points than the
 //! mean becomes dearer, one with fewer cheaper, by [`STEP`] of the mean squared distance times the logarithm of the
-//! ratio (an auction; the cells are a power diagram: Aurenhammer, Hoffmann, Aronov, "Minkowski-type theorems and
+//! ratio (an auction; the super-centroids are a power diagram: Aurenhammer, Hoffmann, Aronov, "Minkowski-type theorems and
 //! least-squares clustering", 1998). The prices last: the final assignment uses them too, so that it needs no order.
 
 use ramlet_kernels::{Nearest, kernels};
@@ -140,7 +140,7 @@ pub(super) const FAR: Nearest = Nearest {
     code: 0,
 };
 
-/// Points that are compared at a time: so many that a cell's leaves, once they are near, serve dozens of them, in the least memory.
+/// Points that are compared at a time: so many that a super-centroid's leaves, once they are near, serve dozens of them, in the least memory.
 pub(super) fn block_points(dims: usize) -> usize {
     const BLOCK_BYTES: usize = 48 << 10;
     (BLOCK_BYTES / dims.max(1)).clamp(16, 512)

@@ -15,14 +15,14 @@
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: sub-quantizers) |
 //! | 52..56 | distance of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
-//! | 56..60 | clusters of a cell u32 = 16; 0 if there are no cells |
-//! | then | per calibration point: probes u32, cells u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by probe threshold, by k-th distance) probe threshold f32, recall@10 f32, recall@100 f32; probes and cells ascending |
+//! | 56..60 | clusters of a super-centroid u32 = 16; 0 if there are no super-centroids |
+//! | then | per calibration point: probes u32, super-centroids u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by probe threshold, by k-th distance) probe threshold f32, recall@10 f32, recall@100 f32; probes and super-centroids ascending |
 //! | then | per file of codes: deviations f32 * 8 of the ten nearest, f32 * 8 of the nearest alone, see `misses`
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
 //! | then | per centroid: step f32, squared length and handicap f32 |
 //! | then | centroids u8 * dims * clusters, see `Ranked` |
-//! | then | the same of the cells, if there are such: of each step f32, what ranking takes for its squared length f32; u8 * dims * cells |
+//! | then | the same of the super-centroids, if there are such: of each step f32, what ranking takes for its squared length f32; u8 * dims * super-centroids |
 //! | then | the model of product codes, if there are such |
 
 use std::ops::Range;
@@ -30,7 +30,7 @@ use std::ops::Range;
 use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
-use super::cells;
+use super::super_centroids;
 use super::ranked::{HEAD_BYTES, Ranked};
 use crate::calibration::{
     Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
@@ -113,7 +113,7 @@ fn body_bytes(clusters: usize, (metric, dims): (Metric, usize), calibration_poin
         + size_of::<u32>()
         + dims * size_of::<f32>()
         + clusters * centroid_bytes(dims) as usize
-        + cells::bytes(clusters, metric, dims)
+        + super_centroids::bytes(clusters, metric, dims)
 }
 
 /// `starts` has one more entry than there are centroids.
@@ -141,11 +141,11 @@ pub(crate) fn encode(
         .flat_map(|kind| codes_words(*kind))
         .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     put(&mut out, calibration.far.to_bits());
-    let has_cells = !centroids.cell_heads.is_empty();
-    put(&mut out, if has_cells { cells::RUN as u32 } else { 0 });
+    let has_super_centroids = !centroids.super_centroid_heads.is_empty();
+    put(&mut out, if has_super_centroids { super_centroids::RUN as u32 } else { 0 });
     for point in &calibration.points {
         put(&mut out, point.probes);
-        put(&mut out, point.cells);
+        put(&mut out, point.super_centroids);
         for reached in [&point.by_threshold, &point.by_kth_distance] {
             put(&mut out, reached.threshold.to_bits());
             put(&mut out, reached.recall_10.to_bits());
@@ -166,10 +166,10 @@ pub(crate) fn encode(
     }
     starts.iter().for_each(|start| put(&mut out, *start));
     let of_clusters = [centroids.mean, centroids.heads, centroids.levels];
-    let of_cells = [centroids.cell_heads, centroids.cell_levels];
+    let of_super_centroids = [centroids.super_centroid_heads, centroids.super_centroid_levels];
     of_clusters
         .iter()
-        .chain(&of_cells)
+        .chain(&of_super_centroids)
         .for_each(|part| out.extend_from_slice(part));
     out.extend(model.map(ProductModel::to_bytes).unwrap_or_default());
     out
@@ -216,10 +216,10 @@ impl Meta {
             codes: codes_of(&header[32..52])?,
         };
         let points = word(24) as usize;
-        let cells = match run {
+        let super_centroids = match run {
             0 => 0,
-            run if run as usize == cells::RUN => shape.clusters.div_ceil(cells::RUN),
-            run => return Err(broken(format!("cells of {run} clusters"))),
+            run if run as usize == super_centroids::RUN => shape.clusters.div_ceil(super_centroids::RUN),
+            run => return Err(broken(format!("super-centroids of {run} clusters"))),
         };
         let codes = shape.codes.iter().flatten().count();
         // In 128 bits nothing overflows.
@@ -228,7 +228,7 @@ impl Meta {
             + (codes * MISS_DEPTHS.len() * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
-            + (shape.clusters as u128 + cells as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
+            + (shape.clusters as u128 + super_centroids as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
         // Words of product codes may overlap or not.
         let models = model_shape(&shape).map_or([0; 2], |shape| ProductModel::bytes_for(&shape));
         let fits = |model: &usize| without_model + *model as u128 == bytes.len() as u128;
@@ -294,16 +294,16 @@ impl Meta {
         let bytes = &self.body[self.centroids.clone()];
         let (mean, bytes) = bytes.split_at(dims * 4);
         let (heads, bytes) = bytes.split_at(clusters * HEAD_BYTES);
-        let (levels, of_cells) = bytes.split_at(clusters * dims);
-        let cells = of_cells.len() / (HEAD_BYTES + dims);
-        let (cell_heads, cell_levels) = of_cells.split_at(cells * HEAD_BYTES);
+        let (levels, of_super_centroids) = bytes.split_at(clusters * dims);
+        let super_centroids = of_super_centroids.len() / (HEAD_BYTES + dims);
+        let (super_centroid_heads, super_centroid_levels) = of_super_centroids.split_at(super_centroids * HEAD_BYTES);
         Ranked {
             dims,
             mean,
             heads,
             levels,
-            cell_heads,
-            cell_levels,
+            super_centroid_heads,
+            super_centroid_levels,
         }
     }
 
@@ -350,7 +350,7 @@ fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calib
         };
         CalibrationPoint {
             probes: u32_at(point, 0),
-            cells: u32_at(point, 4),
+            super_centroids: u32_at(point, 4),
             by_threshold: reached(8),
             by_kth_distance: reached(20),
         }
@@ -358,7 +358,7 @@ fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calib
     let points: Vec<CalibrationPoint> = points.chunks_exact(POINT_BYTES).map(parse).collect();
     let ascend = |pair: &[CalibrationPoint]| {
         let by = |rule| pair[0].by(rule).threshold <= pair[1].by(rule).threshold;
-        pair[0].probes < pair[1].probes && pair[0].cells <= pair[1].cells && by(Rule::ProbeThreshold) && by(Rule::KthDistance)
+        pair[0].probes < pair[1].probes && pair[0].super_centroids <= pair[1].super_centroids && by(Rule::ProbeThreshold) && by(Rule::KthDistance)
     };
     let is_sane = |point: &CalibrationPoint| point.by_threshold.is_sane() && point.by_kth_distance.is_sane();
     if !points.windows(2).all(ascend) || !points.iter().all(is_sane) {

@@ -15,7 +15,7 @@
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
 //! 30,800 and 59,200 by the probe threshold, 11,900, 23,600 and 44,900 so.
 
-use super::cells;
+use super::super_centroids;
 use crate::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
 use crate::{Metric, Query};
 
@@ -79,12 +79,12 @@ pub(super) fn distance_as_of_clusters(metric: Metric, distance: f32) -> f32 {
     }
 }
 
-/// A neighbour's cluster: the probe threshold that takes it in, how many clusters are nearer, and how many cells are nearer than its own.
+/// A neighbour's cluster: the probe threshold that takes it in, how many clusters are nearer, and how many super-centroids are nearer than its own.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     threshold: f32,
     nearer: u32,
-    nearer_cells: u32,
+    nearer_super_centroids: u32,
 }
 
 /// Which neighbours' clusters are visited.
@@ -138,10 +138,10 @@ pub(super) struct ProbeThresholds {
     ends: Vec<u32>,
     found: Vec<Found>,
     sorted: Vec<f32>,
-    /// By how much less each cell's distance is than the mean of its clusters' distances.
+    /// By how much less each super-centroid's distance is than the mean of its clusters' distances.
     less: Vec<f32>,
-    cells: Vec<f32>,
-    sorted_cells: Vec<f32>,
+    super_centroids: Vec<f32>,
+    sorted_super_centroids: Vec<f32>,
 }
 
 impl ProbeThresholds {
@@ -150,7 +150,7 @@ impl ProbeThresholds {
         DEPTHS[DEPTHS.len() - 1] * size_of::<Found>() + (steps(clusters).count() + 3) * size_of::<f32>()
     }
 
-    /// `less` is empty if there are no cells.
+    /// `less` is empty if there are no super-centroids.
     pub(super) fn new(clusters: usize, queries: usize, less: Vec<f32>) -> ProbeThresholds {
         let steps: Vec<usize> = steps(clusters).collect();
         ProbeThresholds {
@@ -161,8 +161,8 @@ impl ProbeThresholds {
             ends: Vec::with_capacity(queries),
             found: Vec::with_capacity(queries * DEPTHS[DEPTHS.len() - 1]),
             sorted: Vec::with_capacity(clusters),
-            cells: Vec::with_capacity(less.len()),
-            sorted_cells: Vec::with_capacity(less.len()),
+            super_centroids: Vec::with_capacity(less.len()),
+            sorted_super_centroids: Vec::with_capacity(less.len()),
             less,
             steps,
         }
@@ -179,15 +179,15 @@ impl ProbeThresholds {
         self.sorted.clear();
         self.sorted.extend_from_slice(distances);
         self.sorted.sort_unstable_by(f32::total_cmp);
-        self.cells.clear();
-        self.cells
-            .extend(distances.chunks(cells::RUN).zip(&self.less).map(|(run, less)| {
+        self.super_centroids.clear();
+        self.super_centroids
+            .extend(distances.chunks(super_centroids::RUN).zip(&self.less).map(|(run, less)| {
                 let mean = run.iter().map(|distance| distance / run.len() as f32).sum::<f32>();
                 mean - less
             }));
-        self.sorted_cells.clear();
-        self.sorted_cells.extend_from_slice(&self.cells);
-        self.sorted_cells.sort_unstable_by(f32::total_cmp);
+        self.sorted_super_centroids.clear();
+        self.sorted_super_centroids.extend_from_slice(&self.super_centroids);
+        self.sorted_super_centroids.sort_unstable_by(f32::total_cmp);
         let sorted = &self.sorted;
         let floats = query.floats();
         let unit = unit(query.metric(), floats.iter().map(|value| value * value).sum());
@@ -207,12 +207,12 @@ impl ProbeThresholds {
         self.shifts.push(shift);
         for (cluster, _) in neighbours.take(DEPTHS[DEPTHS.len() - 1]) {
             let distance = distances[cluster as usize];
-            let cell = self.cells.get(cluster as usize / cells::RUN);
-            let nearer_cells = cell.map_or(0, |distance| self.sorted_cells.partition_point(|of| of < distance));
+            let super_centroid = self.super_centroids.get(cluster as usize / super_centroids::RUN);
+            let nearer_super_centroids = super_centroid.map_or(0, |distance| self.sorted_super_centroids.partition_point(|of| of < distance));
             self.found.push(Found {
                 threshold: threshold(distance),
                 nearer: sorted.partition_point(|of| *of < distance) as u32,
-                nearer_cells: nearer_cells as u32,
+                nearer_super_centroids: nearer_super_centroids as u32,
             });
         }
         self.ends.push(self.found.len() as u32);
@@ -281,23 +281,23 @@ impl ProbeThresholds {
         self.bases.get(at).copied().unwrap_or(f32::MAX)
     }
 
-    /// How many cells' clusters to rank for so many clusters visited.
-    fn cells_for(&self, step: usize, within: &Within) -> u32 {
-        let cells = self.less.len();
-        let (mut beyond, mut all) = (vec![0usize; cells + 1], 0usize);
+    /// How many super-centroids' clusters to rank for so many clusters visited.
+    fn super_centroids_for(&self, step: usize, within: &Within) -> u32 {
+        let super_centroids = self.less.len();
+        let (mut beyond, mut all) = (vec![0usize; super_centroids + 1], 0usize);
         for (of, shift) in self.neighbours(DEPTHS[0]) {
             all += 1;
-            beyond[of.nearer_cells as usize] += usize::from(within.has(of, shift));
+            beyond[of.nearer_super_centroids as usize] += usize::from(within.has(of, shift));
         }
-        // Of as many as lie in a cell so many lie beyond it.
+        // Of as many as lie in a super-centroid so many lie beyond it.
         let mut after = 0;
         for at in beyond.iter_mut().rev() {
             (*at, after) = (after, after + *at);
         }
         let all = all as f64;
         let missing = (all - after as f64).max(0.5) / all;
-        let beyond = |cells: usize| beyond[cells - 1] as f64 / all;
-        cells::enough((step, most_of(step)), missing, cells, beyond)
+        let beyond = |super_centroids: usize| beyond[super_centroids - 1] as f64 / all;
+        super_centroids::enough((step, most_of(step)), missing, super_centroids, beyond)
     }
 
     /// Which clusters are visited where so many are on average.
@@ -320,12 +320,12 @@ impl ProbeThresholds {
         }
     }
 
-    fn reached(&self, within: &Within, cells: u32) -> Reached {
+    fn reached(&self, within: &Within, super_centroids: u32) -> Reached {
         let recall = |depth: usize| {
             let (mut found, mut all) = (0usize, 0usize);
             for (of, shift) in self.neighbours(depth) {
                 all += 1;
-                found += usize::from(within.has(of, shift) && of.nearer_cells < cells);
+                found += usize::from(within.has(of, shift) && of.nearer_super_centroids < super_centroids);
             }
             found as f32 / all as f32
         };
@@ -347,10 +347,10 @@ impl ProbeThresholds {
         let mut before = 0;
         let point = |step: &usize| {
             let [by_threshold, by_kth_distance] = [Rule::ProbeThreshold, Rule::KthDistance].map(|rule| self.within(*step, rule));
-            before = self.cells_for(*step, &by_threshold).max(before);
+            before = self.super_centroids_for(*step, &by_threshold).max(before);
             CalibrationPoint {
                 probes: *step as u32,
-                cells: before,
+                super_centroids: before,
                 by_threshold: self.reached(&by_threshold, before),
                 by_kth_distance: self.reached(&by_kth_distance, before),
             }

@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{CodeWidth, Kernels, Measure, Nearness, packed};
 
-use super::cells;
+use super::super_centroids;
 use crate::Metric;
 use crate::centroids::{Centroids, handicap};
 use crate::quant::Rotation;
@@ -25,9 +25,9 @@ pub(crate) struct Ranked<'a> {
     /// Per centroid its step, and its squared length with its handicap (see `centroids`), which is for ranking only.
     pub(crate) heads: &'a [u8],
     pub(crate) levels: &'a [u8],
-    /// The same of cells, if there are such: see `cells`.
-    pub(crate) cell_heads: &'a [u8],
-    pub(crate) cell_levels: &'a [u8],
+    /// The same of super-centroids, if there are such: see `super_centroids`.
+    pub(crate) super_centroid_heads: &'a [u8],
+    pub(crate) super_centroid_levels: &'a [u8],
 }
 
 /// The same, made and owned.
@@ -36,7 +36,7 @@ pub(crate) struct RankedBuf {
     dims: usize,
     mean: Vec<u8>,
     clusters: Rounded,
-    cells: Rounded,
+    super_centroids: Rounded,
 }
 
 /// Vectors in bytes, each with its head.
@@ -104,9 +104,9 @@ impl RankedBuf {
             dims,
             mean: mean.iter().flat_map(|value| value.to_le_bytes()).collect(),
             clusters,
-            cells: Rounded::default(),
+            super_centroids: Rounded::default(),
         };
-        ranked.cells = cells::of(&ranked.view(), metric);
+        ranked.super_centroids = super_centroids::of(&ranked.view(), metric);
         ranked
     }
 
@@ -116,8 +116,8 @@ impl RankedBuf {
             mean: &self.mean,
             heads: &self.clusters.heads,
             levels: &self.clusters.levels,
-            cell_heads: &self.cells.heads,
-            cell_levels: &self.cells.levels,
+            super_centroid_heads: &self.super_centroids.heads,
+            super_centroid_levels: &self.super_centroids.levels,
         }
     }
 }
@@ -131,8 +131,8 @@ pub(crate) struct RankQuery {
     total: i32,
     /// A centroid, under Manhattan.
     centroid: Vec<u8>,
-    /// Cells with how far they are.
-    pub(super) cells: Vec<u64>,
+    /// Super-centroids with how far they are.
+    pub(super) super_centroids: Vec<u64>,
 }
 
 impl<'a> Ranked<'a> {

@@ -60,8 +60,8 @@ fn build(tree: &Tree, mut splits: &[(u32, &[u8])], mut small: &[u32]) -> Tree {
     let mut leaves = Level::with_capacity(origin, tree.leaves.count() + splits.len() - small.len());
     let mut starts = vec![0];
     let (mut centre, mut moved) = (Vec::new(), Vec::new());
-    for cell in 0..tree.starts.len() - 1 {
-        for leaf in tree.leaves_of(cell) {
+    for super_centroid in 0..tree.starts.len() - 1 {
+        for leaf in tree.leaves_of(super_centroid) {
             if small.first() == Some(&(leaf as u32)) {
                 small = &small[1..];
                 continue;
@@ -90,7 +90,7 @@ fn build(tree: &Tree, mut splits: &[(u32, &[u8])], mut small: &[u32]) -> Tree {
         starts.push(leaves.count() as u32);
     }
     Tree {
-        cells: tree.cells.clone(),
+        super_centroids: tree.super_centroids.clone(),
         starts,
         leaves,
     }

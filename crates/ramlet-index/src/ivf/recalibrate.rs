@@ -104,8 +104,8 @@ impl Ivf {
             if let Some(built) = built.into_iter().find(|built| built.probes == point.probes) {
                 point.by_threshold = point.by_threshold.at_most(&built.by_threshold);
                 point.by_kth_distance = point.by_kth_distance.at_most(&built.by_kth_distance);
-                // What was measured with so many cells is reached with more, too.
-                point.cells = point.cells.max(built.cells);
+                // What was measured with so many super-centroids is reached with more, too.
+                point.super_centroids = point.super_centroids.max(built.super_centroids);
             }
         }
         measured.lost = LOST_BY_QUERIES;

@@ -10,7 +10,7 @@ use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::visit_order::sort_more;
 use super::way::Way;
-use crate::calibration::{ALL_CELLS, Rule};
+use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::centroids::Centroids;
 use crate::error::{IndexError, Result};
 use crate::pinned::PinnedRows;
@@ -77,11 +77,11 @@ impl Ivf {
 
     /// Every cluster with how far it is, after making the query ready for that.
     pub(super) fn rank(&self, query: &Query, lists: &mut Lists) {
-        self.rank_cells(query, ALL_CELLS, lists);
+        self.rank_super_centroids(query, ALL_SUPER_CENTROIDS, lists);
     }
 
-    /// The clusters of so many of the nearest cells, or all, each with how far it is, after making the query ready for that.
-    pub(super) fn rank_cells(&self, query: &Query, count: u32, lists: &mut Lists) {
+    /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
+    pub(super) fn rank_super_centroids(&self, query: &Query, count: u32, lists: &mut Lists) {
         let Lists { codes, clusters, .. } = lists;
         let (metric, kernels, centroids) = (query.metric(), query.kernels(), self.meta.centroids());
         let rotation = self.rotation.as_ref();
@@ -90,8 +90,8 @@ impl Ivf {
             .prepare(metric, rotation, centroids.mean, query.floats(), kernels);
         let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
         let count = count.max(1);
-        match centroids.has_more_cells_than(count) {
-            true => centroids.rank_nearest_cells((metric, count), query, kernels, ranking, clusters),
+        match centroids.has_more_super_centroids_than(count) {
+            true => centroids.rank_nearest_super_centroids((metric, count), query, kernels, ranking, clusters),
             false => centroids.rank(metric, query, kernels, ranking, clusters),
         }
     }

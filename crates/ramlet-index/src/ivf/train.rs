@@ -1,8 +1,8 @@
 //! Clusters of a sample that lies on disk: memory doesn't grow with the sample.
 //!
-//! A part of the sample is clustered into about `sqrt(k)` cells; the whole of it goes to one bucket per cell on disk;
-//! each cell is then read and clustered on its own, into as many leaves as its share of the sample. A few rounds of
-//! k-means over all leaves smooth the boundaries of the cells away and even out the sizes.
+//! A part of the sample is clustered into about `sqrt(k)` super-centroids; the whole of it goes to one bucket per super-centroid on disk;
+//! each super-centroid is then read and clustered on its own, into as many leaves as its share of the sample. A few rounds of
+//! k-means over all leaves smooth the boundaries of the super-centroids away and even out the sizes.
 
 use ramlet_io::Storage;
 
@@ -17,11 +17,11 @@ use crate::error::Result;
 use crate::progress::{Phase, Progress};
 use crate::random::Random;
 
-/// Points per cell that the cells are computed from, at most.
-const POINTS_PER_CELL: usize = 256;
+/// Points per super-centroid that the super-centroids are computed from, at most.
+const POINTS_PER_SUPER_CENTROID: usize = 256;
 
-/// Rounds of k-means over the cells, over the leaves of a cell, and over all leaves.
-const CELL_ROUNDS: usize = 10;
+/// Rounds of k-means over the super-centroids, over the leaves of a super-centroid, and over all leaves.
+const SUPER_CENTROID_ROUNDS: usize = 10;
 const LEAF_ROUNDS: usize = 8;
 const GLOBAL_ROUNDS: usize = 4;
 
@@ -54,21 +54,21 @@ pub(super) struct Training<'t> {
 impl Training<'_> {
     pub(super) fn run(&self) -> Result<Tree> {
         if self.clusters <= ONE_LEVEL_MAX {
-            let wanted = self.clusters * POINTS_PER_CELL;
+            let wanted = self.clusters * POINTS_PER_SUPER_CENTROID;
             let part = self.part(self.sample, 0, self.points, self.room_points().min(wanted))?;
             let leaves = kmeans(
                 self.points(&part),
                 self.origin,
                 self.clusters,
-                CELL_ROUNDS,
+                SUPER_CENTROID_ROUNDS,
                 self.threads,
                 self.seed,
             );
             return self.refine(Tree::flat(ordered(&leaves)), GLOBAL_ROUNDS);
         }
-        let cells = self.cells()?;
-        let (buckets, counts) = self.distribute(&cells)?;
-        let tree = self.leaves(cells, &buckets, &counts)?;
+        let super_centroids = self.super_centroids()?;
+        let (buckets, counts) = self.distribute(&super_centroids)?;
+        let tree = self.leaves(super_centroids, &buckets, &counts)?;
         drop(buckets);
         self.refine(tree, GLOBAL_ROUNDS)
     }
@@ -106,26 +106,26 @@ impl Training<'_> {
         }
         let points = self.points(&stored);
         let count = seeds.count().isqrt();
-        let cells = ordered(&kmeans(
+        let super_centroids = ordered(&kmeans(
             points,
             self.origin,
             count,
-            CELL_ROUNDS,
+            SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
         ));
-        let mut cell_of = vec![0; seeds.count()];
-        Tree::flat(cells.clone()).assign_all(points, &mut cell_of, self.threads);
-        let mut order: Vec<(u32, u32)> = cell_of.into_iter().zip(0..).collect();
+        let mut super_centroid_of = vec![0; seeds.count()];
+        Tree::flat(super_centroids.clone()).assign_all(points, &mut super_centroid_of, self.threads);
+        let mut order: Vec<(u32, u32)> = super_centroid_of.into_iter().zip(0..).collect();
         order.sort_unstable();
         let mut grouped = Level::with_capacity(self.origin, seeds.count());
         order
             .iter()
             .for_each(|(_, leaf)| grouped.push_of(&leaves, *leaf as usize));
-        let start = |cell| order.partition_point(|(own, _)| *own < cell) as u32;
+        let start = |super_centroid| order.partition_point(|(own, _)| *own < super_centroid) as u32;
         Tree {
-            starts: (0..=cells.count() as u32).map(start).collect(),
-            cells,
+            starts: (0..=super_centroids.count() as u32).map(start).collect(),
+            super_centroids,
             leaves: grouped,
         }
     }
@@ -162,46 +162,46 @@ impl Training<'_> {
         Ok(part)
     }
 
-    fn cells(&self) -> Result<Level> {
+    fn super_centroids(&self) -> Result<Level> {
         let count = self.clusters.isqrt();
         let part = self.part(
             self.sample,
             0,
             self.points,
-            self.room_points().min(count * POINTS_PER_CELL),
+            self.room_points().min(count * POINTS_PER_SUPER_CENTROID),
         )?;
-        let cells = kmeans(
+        let super_centroids = kmeans(
             self.points(&part),
             self.origin,
             count,
-            CELL_ROUNDS,
+            SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
         );
         self.progress.report(Phase::Train, 1, TRAIN_STEPS);
-        Ok(ordered(&cells))
+        Ok(ordered(&super_centroids))
     }
 
-    /// The sample's points by cell, and how many each has.
-    fn distribute(&self, cells: &Level) -> Result<(Buckets<'_>, Vec<usize>)> {
-        let buffer_bytes = self.scratch_bytes / 3 / cells.count();
+    /// The sample's points by super-centroid, and how many each has.
+    fn distribute(&self, super_centroids: &Level) -> Result<(Buckets<'_>, Vec<usize>)> {
+        let buffer_bytes = self.scratch_bytes / 3 / super_centroids.count();
         let mut writer = BucketWriter::create(
             self.spill,
-            "tmp-ivf-cells",
-            cells.count(),
+            "tmp-ivf-super-centroids",
+            super_centroids.count(),
             buffer_bytes,
             self.stride(),
         )?;
-        let mut counts = vec![0; cells.count()];
+        let mut counts = vec![0; super_centroids.count()];
         let mut clusters = Vec::new();
-        let tree = Tree::flat(cells.clone());
+        let tree = Tree::flat(super_centroids.clone());
         self.sample.for_each_piece(0, |piece| {
             let points = self.points(piece);
             clusters.resize(points.count(), 0);
             tree.assign_all(points, &mut clusters, self.threads);
-            for (point, cell) in piece.chunks_exact(self.stride()).zip(&clusters) {
-                counts[*cell as usize] += 1;
-                writer.push(*cell as usize, &[point])?;
+            for (point, super_centroid) in piece.chunks_exact(self.stride()).zip(&clusters) {
+                counts[*super_centroid as usize] += 1;
+                writer.push(*super_centroid as usize, &[point])?;
             }
             Ok(())
         })?;
@@ -209,18 +209,18 @@ impl Training<'_> {
         Ok((writer.finish()?, counts))
     }
 
-    /// Each cell's leaves, as many as its share of the sample.
-    fn leaves(&self, cells: Level, buckets: &Buckets<'_>, counts: &[usize]) -> Result<Tree> {
+    /// Each super-centroid's leaves, as many as its share of the sample.
+    fn leaves(&self, super_centroids: Level, buckets: &Buckets<'_>, counts: &[usize]) -> Result<Tree> {
         let mut leaves = Level::with_capacity(self.origin, self.clusters);
         let mut starts = vec![0];
         let mut before = 0;
-        for (cell, count) in counts.iter().enumerate() {
+        for (super_centroid, count) in counts.iter().enumerate() {
             let target = |before: usize| before * self.clusters / self.points.max(1);
             let wanted = target(before + count) - target(before);
             before += count;
             if wanted > 0 {
-                let part = self.part(buckets, cell, *count, self.room_points())?;
-                let seed = self.seed ^ (cell as u64 + 1) << 20;
+                let part = self.part(buckets, super_centroid, *count, self.room_points())?;
+                let seed = self.seed ^ (super_centroid as u64 + 1) << 20;
                 let own = kmeans(
                     self.points(&part),
                     self.origin,
@@ -236,7 +236,7 @@ impl Training<'_> {
         }
         self.progress.report(Phase::Train, 3, TRAIN_STEPS);
         Ok(Tree {
-            cells,
+            super_centroids,
             starts,
             leaves,
         })

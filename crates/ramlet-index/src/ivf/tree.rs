@@ -9,16 +9,16 @@ use crate::centroids::Centroids;
 /// Up to this many clusters are one level: comparing with all is cheap.
 pub(super) const ONE_LEVEL_MAX: usize = 256;
 
-/// Share of the cells (one in this many) whose leaves a point is compared with, and the fewest cells.
-const CELLS_SHARE: usize = 8;
-const CELLS_MIN: usize = 8;
+/// Share of the super-centroids (one in this many) whose leaves a point is compared with, and the fewest super-centroids.
+const SUPER_CENTROIDS_SHARE: usize = 8;
+const SUPER_CENTROIDS_MIN: usize = 8;
 
-/// `leaves` are the clusters; those of one cell lie together, so that neighbouring numbers lie near each other.
+/// `leaves` are the clusters; those of one super-centroid lie together, so that neighbouring numbers lie near each other.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     /// None if there is one level only.
-    pub(super) cells: Level,
-    /// The leaves of cell `i`: `starts[i]..starts[i + 1]`.
+    pub(super) super_centroids: Level,
+    /// The leaves of super-centroid `i`: `starts[i]..starts[i + 1]`.
     pub(super) starts: Vec<u32>,
     pub(super) leaves: Level,
 }
@@ -29,12 +29,12 @@ pub(super) struct AssignScratch {
     pub(super) points: PointQueries,
     /// Each point's leaf.
     nearest: Vec<Nearest>,
-    /// What the kernels need of the cells beside their codes.
+    /// What the kernels need of the super-centroids beside their codes.
     heads: Vec<[u8; 8]>,
     /// Of one point.
     products: Vec<i32>,
     distances: Vec<u64>,
-    /// The cells that each point visits; for each cell where its points begin; and the points by cell.
+    /// The super-centroids that each point visits; for each super-centroid where its points begin; and the points by super-centroid.
     visited: Vec<u32>,
     starts: Vec<u32>,
     visitors: Vec<u32>,
@@ -44,7 +44,7 @@ impl Tree {
     /// One level.
     pub(super) fn flat(leaves: Level) -> Tree {
         Tree {
-            cells: Level::default(),
+            super_centroids: Level::default(),
             starts: vec![0, leaves.count() as u32],
             leaves,
         }
@@ -54,13 +54,13 @@ impl Tree {
         &self.leaves.centroids
     }
 
-    pub(super) fn leaves_of(&self, cell: usize) -> std::ops::Range<usize> {
-        self.starts[cell] as usize..self.starts[cell + 1] as usize
+    pub(super) fn leaves_of(&self, super_centroid: usize) -> std::ops::Range<usize> {
+        self.starts[super_centroid] as usize..self.starts[super_centroid + 1] as usize
     }
 
-    /// The leaf of each of the points that `scratch` has, the nearest among the leaves of the nearest cells; and its squared distance.
+    /// The leaf of each of the points that `scratch` has, the nearest among the leaves of the nearest super-centroids; and its squared distance.
     ///
-    /// Cell by cell, so that a cell's leaves are brought near once for all points that visit it. (Point by point they would come from the
+    /// Super-centroid by super-centroid, so that a super-centroid's leaves are brought near once for all points that visit it. (Point by point they would come from the
     /// second cache each time.)
     pub(super) fn assign<'s>(
         &'s self,
@@ -74,7 +74,7 @@ impl Tree {
             self.leaves
                 .nearest(&scratch.points, 0..count as u32, all, &mut scratch.nearest);
         } else {
-            self.rank_cells(scratch);
+            self.rank_super_centroids(scratch);
             let AssignScratch {
                 points,
                 nearest,
@@ -82,14 +82,14 @@ impl Tree {
                 visitors,
                 ..
             } = scratch;
-            // In the cells' order: of equals the lower number is found.
-            for (cell, visitors) in starts
+            // In the super-centroids' order: of equals the lower number is found.
+            for (super_centroid, visitors) in starts
                 .windows(2)
                 .map(|pair| &visitors[pair[0] as usize..pair[1] as usize])
                 .enumerate()
             {
                 self.leaves
-                    .nearest(points, visitors.iter().copied(), self.leaves_of(cell), nearest);
+                    .nearest(points, visitors.iter().copied(), self.leaves_of(super_centroid), nearest);
             }
         }
         let AssignScratch { points, nearest, .. } = scratch;
@@ -100,8 +100,8 @@ impl Tree {
         })
     }
 
-    /// Which points visit which cells.
-    fn rank_cells(&self, scratch: &mut AssignScratch) {
+    /// Which points visit which super-centroids.
+    fn rank_super_centroids(&self, scratch: &mut AssignScratch) {
         let AssignScratch {
             points,
             heads,
@@ -112,13 +112,13 @@ impl Tree {
             visitors,
             ..
         } = scratch;
-        let (table, cells) = (
+        let (table, super_centroids) = (
             kernels(),
-            self.cells.centroids.interleaved_blocks(&self.cells.base),
+            self.super_centroids.centroids.interleaved_blocks(&self.super_centroids.base),
         );
-        let count = self.cells.count();
+        let count = self.super_centroids.count();
         heads.clear();
-        let each = cells.scales.iter().zip(cells.bases);
+        let each = super_centroids.scales.iter().zip(super_centroids.bases);
         heads.extend(each.map(|(scale, base)| {
             let [a, b, c, d] = scale.to_le_bytes();
             let [e, f, g, h] = base.to_le_bytes();
@@ -126,13 +126,13 @@ impl Tree {
         }));
         products.resize(count.next_multiple_of(INTERLEAVED_CODES), 0);
         distances.resize(count, 0);
-        let share = (count / CELLS_SHARE).max(CELLS_MIN).min(count);
+        let share = (count / SUPER_CENTROIDS_SHARE).max(SUPER_CENTROIDS_MIN).min(count);
         visited.clear();
         starts.clear();
         starts.resize(count + 1, 0);
         for i in 0..points.count() {
             let query = points.distances(i);
-            table.dot_interleaved(query.levels, cells.codes, products);
+            table.dot_interleaved(query.levels, super_centroids.codes, products);
             let terms = Nearness {
                 per_length: 1.0,
                 per_product: query.per_product,
@@ -143,9 +143,9 @@ impl Tree {
                 distances.select_nth_unstable(share);
             }
             for distance in &distances[..share] {
-                let cell = *distance as u32;
-                visited.push(cell);
-                starts[cell as usize] += 1;
+                let super_centroid = *distance as u32;
+                visited.push(super_centroid);
+                starts[super_centroid as usize] += 1;
             }
         }
         // Each start is first the end, and goes down as points are put before it.
@@ -156,9 +156,9 @@ impl Tree {
         }
         visitors.clear();
         visitors.resize(visited.len(), 0);
-        for (i, cells) in visited.chunks_exact(share).enumerate().rev() {
-            for cell in cells {
-                let start = &mut starts[*cell as usize];
+        for (i, super_centroids) in visited.chunks_exact(share).enumerate().rev() {
+            for super_centroid in super_centroids {
+                let start = &mut starts[*super_centroid as usize];
                 *start -= 1;
                 visitors[*start as usize] = i as u32;
             }
@@ -200,8 +200,8 @@ impl Tree {
         let mut kept = Level::with_capacity(self.centroids().origin(), self.leaves.count());
         let mut numbers = Vec::with_capacity(counts.len());
         let mut starts = vec![0];
-        for cell in 0..self.starts.len() - 1 {
-            for leaf in self.leaves_of(cell) {
+        for super_centroid in 0..self.starts.len() - 1 {
+            for leaf in self.leaves_of(super_centroid) {
                 numbers.push(kept.count() as u32);
                 if counts[leaf] > 0 {
                     kept.push_of(&self.leaves, leaf);

@@ -2,7 +2,7 @@
 
 mod kth_distance;
 mod build;
-mod cells;
+mod super_centroids;
 mod codes;
 mod counting;
 mod deep;

@@ -1,6 +1,6 @@
 //! What a search does: clusters probed, codes looked at, rows read. Counts don't depend on the machine.
 
-use ramlet_index::ivf::{cells_of, clusters_wanted};
+use ramlet_index::ivf::{super_centroids_of, clusters_wanted};
 
 use super::bytes::{self, Codes};
 use super::spec::{Hardness, Spec};
@@ -57,7 +57,7 @@ const MISSING_LEAST: f64 = 0.05;
 /// to .97 at recall .90 to .98. And where product codes with numbers do: .83 to .93 of what was compared before. Not measured of easy data.
 const BY_KTH_DISTANCE: f64 = 0.88;
 const BY_KTH_DISTANCE_WITH_IDS: f64 = 0.93;
-/// Clusters of the nearest cells, by the share of all clusters that is visited: a quarter for 30 of 8,000, half for 128; from so many on
+/// Clusters of the nearest super-centroids, by the share of all clusters that is visited: a quarter for 30 of 8,000, half for 128; from so many on
 /// all are ranked (docs/adr/0047).
 const RANKED: f64 = 4.1;
 const RANKED_MOST: f64 = 0.6;
@@ -187,10 +187,10 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         * (COVERAGE_ROWS / rows.max(1.0))
         * (clusters / 8000.0);
     let probed = probed.clamp(1.0, clusters);
-    let ranked = match cells_of(clusters as usize, metric(spec.metric)) {
+    let ranked = match super_centroids_of(clusters as usize, metric(spec.metric)) {
         0 => clusters,
-        cells => match RANKED * (probed / clusters).sqrt() {
-            share if share <= RANKED_MOST => cells as f64 + share * clusters,
+        super_centroids => match RANKED * (probed / clusters).sqrt() {
+            share if share <= RANKED_MOST => super_centroids as f64 + share * clusters,
             _ => clusters,
         },
     };

@@ -1,7 +1,7 @@
 //! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
 //!
-//! `{"calibration": {"<slot>": [[probes, probe threshold, recall@10, recall@100, probe threshold, recall@10, recall@100, cells], ..]}}`: by probe threshold, and by k-th distance,
-//! and how many cells' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.
+//! `{"calibration": {"<slot>": [[probes, probe threshold, recall@10, recall@100, probe threshold, recall@10, recall@100, super-centroids], ..]}}`: by probe threshold, and by k-th distance,
+//! and how many super-centroids' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.
 //! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
 //! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
 //! are lost by these queries as by rows where nothing but the build measured what to visit.
@@ -20,7 +20,7 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
     let all = measured.points.iter().map(
         |CalibrationPoint {
              probes,
-             cells,
+             super_centroids,
              by_threshold,
              by_kth_distance,
          }| {
@@ -33,7 +33,7 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
                 b.threshold,
                 b.recall_10,
                 b.recall_100,
-                cells
+                super_centroids
             ])
         },
     );
@@ -90,7 +90,7 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let point = |value: &Value| {
         Some(CalibrationPoint {
             probes: u32::try_from(value.get(0)?.as_u64()?).ok()?,
-            cells: u32::try_from(value.get(7)?.as_u64()?).ok()?,
+            super_centroids: u32::try_from(value.get(7)?.as_u64()?).ok()?,
             by_threshold: reached(value, 1)?,
             by_kth_distance: reached(value, 4)?,
         })

@@ -1,4 +1,4 @@
-//! Searches that rank cells before clusters, beside the same index that ranks all clusters.
+//! Searches that rank super-centroids before clusters, beside the same index that ranks all clusters.
 
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_index::ivf::{CodesInRam, IvfParams};
@@ -14,7 +14,7 @@ use crate::random::Random;
 
 const FINE: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
 const ROWS: usize = 24_000;
-/// The last of its cells has 8.
+/// The last of its super-centroids has 8.
 const CLUSTERS: u32 = 1_528;
 
 fn build(disk: &Disk, rows: &mut Rows, name: &str, kinds: &[CodeKind], clusters: u32) -> Ivf {
@@ -33,7 +33,7 @@ fn of_all(ivf: Ivf) -> Ivf {
     calibration
         .points
         .iter_mut()
-        .for_each(|point| point.cells = u32::MAX);
+        .for_each(|point| point.super_centroids = u32::MAX);
     ivf.with_calibration(calibration).expect("a sane calibration")
 }
 
@@ -52,7 +52,7 @@ fn search(
 }
 
 #[test]
-fn the_nearest_cells_find_about_as_much_as_all_clusters() {
+fn the_nearest_super_centroids_find_about_as_much_as_all_clusters() {
     let mut random = Random::new(91);
     for (metric, element, kinds) in [
         (Metric::Cosine, Element::F32, FINE),
@@ -70,10 +70,10 @@ fn the_nearest_cells_find_about_as_much_as_all_clusters() {
         let (disk, name) = (Disk::ram(), format!("{metric:?} {element:?} {kinds:?}"));
         let ivf = build(&disk, &mut rows, "ivf", kinds, CLUSTERS);
         let points = &ivf.calibration().points;
-        assert!(points.is_sorted_by_key(|point| point.cells), "{name}: {points:?}");
-        let few = points.iter().filter(|point| point.cells < CLUSTERS / 16 / 2);
+        assert!(points.is_sorted_by_key(|point| point.super_centroids), "{name}: {points:?}");
+        let few = points.iter().filter(|point| point.super_centroids < CLUSTERS / 16 / 2);
         assert!(few.count() > 8, "{name}: {points:?}");
-        assert_eq!(points.last().map(|point| point.cells), Some(u32::MAX));
+        assert_eq!(points.last().map(|point| point.super_centroids), Some(u32::MAX));
         let all = of_all(open(&disk, "ivf", kinds).expect("the same"));
         for effort in [8, 32, 128, 512] {
             let want = Want {
@@ -81,10 +81,10 @@ fn the_nearest_cells_find_about_as_much_as_all_clusters() {
                 ..Want::default()
             };
             let of = |ivf: &Ivf| recall(&rows, ivf, &disk, &want, &mut Random::new(5)).0;
-            let (by_cells, by_all) = (of(&ivf), of(&all));
-            let name = format!("{name} effort {effort}: recall {by_cells}, of all {by_all}");
-            assert!(by_cells >= by_all - 0.06, "{name}");
-            assert!(effort < 128 || by_cells >= 0.91, "{name}");
+            let (by_super_centroids, by_all) = (of(&ivf), of(&all));
+            let name = format!("{name} effort {effort}: recall {by_super_centroids}, of all {by_all}");
+            assert!(by_super_centroids >= by_all - 0.06, "{name}");
+            assert!(effort < 128 || by_super_centroids >= 0.91, "{name}");
         }
         let most = Want {
             effort: Some(1 << 20),
@@ -97,7 +97,7 @@ fn the_nearest_cells_find_about_as_much_as_all_clusters() {
     }
 }
 
-/// Of rows that are nearly all deleted some lie in cells that nobody ranked at first.
+/// Of rows that are nearly all deleted some lie in super-centroids that nobody ranked at first.
 #[test]
 fn what_is_wanted_is_found_wherever_it_lies() {
     let mut random = Random::new(92);
@@ -149,7 +149,7 @@ fn what_is_wanted_is_found_wherever_it_lies() {
 }
 
 #[test]
-fn a_warm_search_by_cells_allocates_nothing() {
+fn a_warm_search_by_super_centroids_allocates_nothing() {
     let mut random = Random::new(93);
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, ROWS, &mut random);
     let disk = Disk::ram();
@@ -174,24 +174,24 @@ fn a_warm_search_by_cells_allocates_nothing() {
     assert_eq!(allocations(|| run(&queries[2..])), 0);
 }
 
-/// Fewer clusters have no cells, and nor have those under Manhattan.
+/// Fewer clusters have no super-centroids, and nor have those under Manhattan.
 #[test]
-fn few_clusters_have_no_cells() {
+fn few_clusters_have_no_super_centroids() {
     let mut random = Random::new(94);
     for (metric, clusters) in [(Metric::Cosine, 1_023), (Metric::Manhattan, CLUSTERS)] {
         let mut rows = Rows::clustered(metric, Element::F32, ROWS, &mut random);
         let disk = Disk::ram();
         let ivf = build(&disk, &mut rows, "ivf", &[], clusters);
         let points = &ivf.calibration().points;
-        assert!(points.iter().all(|point| point.cells == u32::MAX), "{points:?}");
+        assert!(points.iter().all(|point| point.super_centroids == u32::MAX), "{points:?}");
         let (found, _) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
         assert!(found >= 0.91, "{metric:?}: recall {found}");
     }
 }
 
-/// What says otherwise about cells than there are is refused, and so are points that don't ascend.
+/// What says otherwise about super-centroids than there are is refused, and so are points that don't ascend.
 #[test]
-fn files_with_other_cells_are_refused() {
+fn files_with_other_super_centroids_are_refused() {
     let mut random = Random::new(95);
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, ROWS, &mut random);
     let disk = Disk::ram();
@@ -213,15 +213,15 @@ fn files_with_other_cells_are_refused() {
     for run in [0, 1, 8, 17, u32::MAX] {
         let refused = opened(RUN, run)
             .map(|ivf| ivf.clusters())
-            .expect_err("other cells");
+            .expect_err("other super-centroids");
         assert!(refused.to_string().contains("centroids"), "{refused}");
     }
-    let cells = FIRST_POINT + 4;
-    opened(cells, u32::MAX)
+    let super_centroids = FIRST_POINT + 4;
+    opened(super_centroids, u32::MAX)
         .map(|ivf| ivf.clusters())
         .expect_err("more than the next");
     // None is taken for one.
-    let least = opened(cells, 0).expect("an index");
+    let least = opened(super_centroids, 0).expect("an index");
     let want = Want {
         effort: Some(1),
         ..Want::default()
