@@ -151,7 +151,7 @@ impl Api {
     pub fn wait_until_green(
         &mut self,
         name: &str,
-        patience: Duration,
+        timeout: Duration,
         show: &mut dyn FnMut(&CollectionState),
     ) -> Result<()> {
         let (started, mut green) = (Instant::now(), 0);
@@ -162,10 +162,10 @@ impl Api {
             match state.status.as_str() {
                 "green" => {}
                 "red" => bail!("collection '{name}' is red: {}", state.why),
-                status if started.elapsed() > patience => {
+                status if started.elapsed() > timeout => {
                     bail!(
                         "collection '{name}' is still {status} after {} s",
-                        patience.as_secs()
+                        timeout.as_secs()
                     )
                 }
                 _ => show(&state),

@@ -35,7 +35,7 @@ pub struct Start<'a> {
     pub memory_bytes: u64,
     pub log: &'a Path,
     /// For being ready.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Why there is no server.
@@ -145,12 +145,12 @@ impl<'g> Server<'g> {
             guard,
             log: start.log.to_path_buf(),
         };
-        Ok(server.wait_until_ready(start.patience)?.map_or(Ok(server), Err))
+        Ok(server.wait_until_ready(start.timeout)?.map_or(Ok(server), Err))
     }
 
-    fn wait_until_ready(&mut self, patience: Duration) -> Result<Option<Failure>> {
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<Option<Failure>> {
         let (started, mut api) = (Instant::now(), Api::new(self.target.clone()));
-        while started.elapsed() < patience {
+        while started.elapsed() < timeout {
             if let Some(failure) = self.failure()? {
                 return Ok(Some(failure));
             }
@@ -159,7 +159,7 @@ impl<'g> Server<'g> {
             }
             std::thread::sleep(POLL_EVERY);
         }
-        let words = format!("not ready after {} s; {}", patience.as_secs(), self.last_words());
+        let words = format!("not ready after {} s; {}", timeout.as_secs(), self.last_words());
         Ok(Some(Failure::Ended(words)))
     }
 
@@ -218,7 +218,7 @@ impl<'g> Server<'g> {
         }
     }
 
-    /// SIGTERM, then patience, then SIGKILL.
+    /// SIGTERM, then timeout, then SIGKILL.
     pub fn stop(mut self) {
         cgroup::signal("TERM", std::iter::once(-i64::from(self.child.id())));
         let started = Instant::now();

@@ -76,8 +76,8 @@ enum Claim {
 /// 31 ms, in which nearly all searches that may be reading them end, in a small budget beside writes too. A refusal costs the client more.
 const WAITS: u32 = 5;
 
-/// The same of a patient one: in all half a second, which is longer than the searches that may be reading them.
-const PATIENT_WAITS: u32 = 9;
+/// The same of one that waits: in all half a second, which is longer than the searches that may be reading them.
+const CACHE_WAITS: u32 = 9;
 
 /// One row of [`Ledger::report`]. Bytes, except `refused`: the number of reservations turned down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,9 +281,9 @@ impl Consumer {
 
     /// The same account; but its reservations wait a little for caches to give way before they are refused: half a second
     /// at most. For whoever would rather wait than be refused.
-    pub fn patient(&self) -> Consumer {
+    pub fn waiting(&self) -> Consumer {
         Consumer {
-            waits: PATIENT_WAITS,
+            waits: CACHE_WAITS,
             ..self.clone()
         }
     }

@@ -128,13 +128,13 @@ impl Connection {
 
     /// Whether it may be evicted while others wait.
     fn is_idle(&self, now: Instant) -> bool {
-        let patience = match (self.is_busy(), self.has_asked()) {
+        let limit = match (self.is_busy(), self.has_asked()) {
             (true, _) => EVICT_BODY,
             (false, true) => EVICT_IDLE,
             (false, false) if self.spoke.load(Ordering::Relaxed) => EVICT_AGE,
             (false, false) => EVICT_SILENT,
         };
-        self.idle_time(now) >= patience
+        self.idle_time(now) >= limit
     }
 
     fn is_busy(&self) -> bool {

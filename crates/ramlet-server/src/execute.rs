@@ -40,7 +40,7 @@ impl Call {
 
     /// So many bytes. They are waited for, unless the request itself holds what others wait for.
     async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<Held> {
-        if self.admitted.held.bytes() <= limits::PATIENT_BYTES {
+        if self.admitted.held.bytes() <= limits::WAIT_BYTES {
             return Ok(Held::in_time(bytes, from).await?);
         }
         let mut held = Held::default();

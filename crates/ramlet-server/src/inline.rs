@@ -19,7 +19,7 @@ struct Inline {
     slot: Slot,
     /// Searches that wait for their turn.
     waiting: usize,
-    patience: Patience,
+    limit: InlineLimit,
 }
 
 thread_local! {
@@ -30,11 +30,11 @@ thread_local! {
 pub fn enter(engine: &Engine) {
     match engine.slot() {
         Ok(Some(slot)) => {
-            let patience = Patience::default();
+            let limit = InlineLimit::default();
             let inline = Inline {
                 slot,
                 waiting: 0,
-                patience,
+                limit,
             };
             INLINE.set(Some(inline));
         }
@@ -56,7 +56,7 @@ impl Turn {
     pub fn take() -> Option<Turn> {
         INLINE.with_borrow_mut(|inline| {
             let inline = inline.as_mut()?;
-            if inline.waiting >= inline.patience.places() || !inline.patience.allows() {
+            if inline.waiting >= inline.limit.places() || !inline.limit.allows() {
                 return None;
             }
             inline.waiting += 1;
@@ -86,7 +86,7 @@ impl Turn {
             let inline = inline.as_mut()?;
             let start = Instant::now();
             let done = inline.slot.run(job);
-            inline.patience.took(start.elapsed());
+            inline.limit.took(start.elapsed());
             done
         })
     }
@@ -104,7 +104,7 @@ impl Drop for Turn {
 
 /// How many searches pass this thread by after one that took long: twice as many each time, until one was quick.
 #[derive(Debug, Default)]
-struct Patience {
+struct InlineLimit {
     /// Searches that are still to pass.
     skip: u32,
     /// Searches that passed after the last one that took long.
@@ -113,7 +113,7 @@ struct Patience {
     was_quick: bool,
 }
 
-impl Patience {
+impl InlineLimit {
     /// Searches that may wait at once.
     fn places(&self) -> usize {
         if self.was_quick { INLINE_WAITING } else { 1 }
@@ -146,37 +146,37 @@ mod tests {
 
     #[test]
     fn searches_that_take_long_are_tried_less_and_less() {
-        let mut patience = Patience::default();
+        let mut limit = InlineLimit::default();
         let slow = INLINE_TIME * 2;
-        let passed = |patience: &mut Patience| {
+        let passed = |limit: &mut InlineLimit| {
             let mut n = 0;
-            while !patience.allows() {
+            while !limit.allows() {
                 n += 1;
             }
             n
         };
-        assert_eq!(passed(&mut patience), 0);
-        patience.took(slow);
-        assert_eq!(passed(&mut patience), *INLINE_SKIPS.start());
-        patience.took(slow);
-        assert_eq!(passed(&mut patience), 2 * INLINE_SKIPS.start());
+        assert_eq!(passed(&mut limit), 0);
+        limit.took(slow);
+        assert_eq!(passed(&mut limit), *INLINE_SKIPS.start());
+        limit.took(slow);
+        assert_eq!(passed(&mut limit), 2 * INLINE_SKIPS.start());
         for _ in 0..20 {
-            patience.took(slow);
+            limit.took(slow);
         }
-        assert_eq!(passed(&mut patience), *INLINE_SKIPS.end());
-        patience.took(INLINE_TIME);
-        assert_eq!(passed(&mut patience), 0);
-        patience.took(slow);
-        assert_eq!(passed(&mut patience), *INLINE_SKIPS.start());
+        assert_eq!(passed(&mut limit), *INLINE_SKIPS.end());
+        limit.took(INLINE_TIME);
+        assert_eq!(passed(&mut limit), 0);
+        limit.took(slow);
+        assert_eq!(passed(&mut limit), *INLINE_SKIPS.start());
     }
 
     #[test]
     fn several_wait_where_searches_are_quick() {
-        let mut patience = Patience::default();
-        assert_eq!(patience.places(), 1);
+        let mut limit = InlineLimit::default();
+        assert_eq!(limit.places(), 1);
         for (time, places) in [(INLINE_QUICK, INLINE_WAITING), (INLINE_QUICK * 2, 1)] {
-            patience.took(time);
-            assert_eq!(patience.places(), places);
+            limit.took(time);
+            assert_eq!(limit.places(), places);
         }
     }
 }

@@ -126,7 +126,7 @@ pub const MEMORY_WAIT: Duration = Duration::from_secs(2);
 pub const MEMORY_PAUSES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(2)..=Duration::from_millis(32);
 /// A request that holds no more than this may wait for the memory of its answer.
-pub const PATIENT_BYTES: u64 = 64 * KIB;
+pub const WAIT_BYTES: u64 = 64 * KIB;
 /// Seconds that a refused client is asked to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 

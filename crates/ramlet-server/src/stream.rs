@@ -161,7 +161,7 @@ impl Rest {
     /// The next portion, and whether there are more; `None` when the client has gone meanwhile.
     async fn next(&mut self, send: &mpsc::Sender<io::Result<Sent>>) -> Option<Portion> {
         let portion = tokio::select! {
-            portion = self.patient() => portion,
+            portion = self.next_or_refused() => portion,
             () = send.closed() => return None,
         };
         Some(portion.map_err(|e| {
@@ -171,7 +171,7 @@ impl Rest {
     }
 
     /// What is taken just now is waited for.
-    async fn patient(&mut self) -> ApiResult<(Sent, bool)> {
+    async fn next_or_refused(&mut self) -> ApiResult<(Sent, bool)> {
         let deadline = Instant::now() + limits::READ_TIMEOUT;
         loop {
             match self.portion(deadline).await {

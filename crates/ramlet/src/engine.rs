@@ -213,18 +213,18 @@ impl Engine {
         let ledger = &options.ledger;
         let consumers = Consumers {
             // Whoever fills them can wait for caches to give way: what is acknowledged must get in.
-            memtables: ledger.set_aside("write buffers", budget.write_buffers)?.patient(),
+            memtables: ledger.set_aside("write buffers", budget.write_buffers)?.waiting(),
             metadata: ledger.keeper("segment metadata", budget.metadata_max()),
             // The rest is for what segments need to be read at all.
             pinned: ledger.keeper("pinned files", pinned_bytes_max(budget.pinned)),
             caches: Caches::new(ledger, budget.pinned_max()),
-            updates: ledger.consumer("queued updates", budget.updates_max()).patient(),
+            updates: ledger.consumer("queued updates", budget.updates_max()).waiting(),
             collections: ledger.keeper("collections", capacity::collections_bytes_max(budget)),
-            slots: ledger.keeper("search slots", budget.search_slots).patient(),
+            slots: ledger.keeper("search slots", budget.search_slots).waiting(),
             // A search that finds all in caches, or held by others, waits until it isn't, rather than being refused: that is a matter of other searches.
             extra: ledger
                 .consumer("extra scratch", budget.elastic)
-                .patient()
+                .waiting()
                 .queued(),
             snapshots: ledger.consumer("snapshots", budget.elastic),
         };

@@ -274,7 +274,7 @@ impl Shared {
     /// a third fewer rows for the same recall.)
     pub fn begin_job(&self, wanted: u64) -> Result<RunningJob<'_>, OverBudget> {
         let mut arena = self.job();
-        let scratch = arena.scratch.patient();
+        let scratch = arena.scratch.waiting();
         let mut bytes = wanted.clamp(JOB_SCRATCH_MIN.min(scratch.cap()), scratch.cap());
         let mut held = loop {
             match scratch.reserve(bytes) {
@@ -291,7 +291,7 @@ impl Shared {
         arena.lookup.index = IndexScratch::new(AnonBuf::reserved(&scratch, index as usize)?);
         let more = wanted.saturating_sub(bytes).min(arena.spare.available() / 2);
         let spare = match bytes == scratch.cap() && more > 0 {
-            true => arena.spare.patient().reserve(more).ok(),
+            true => arena.spare.waiting().reserve(more).ok(),
             false => None,
         };
         let bytes = bytes + spare.as_ref().map_or(0, Reservation::bytes);

@@ -93,7 +93,7 @@ impl<'p> Served<'p> {
             tree: place.tree.as_ref(),
             memory_bytes,
             log: &place.directory.join("log"),
-            patience: START_FOR,
+            timeout: START_FOR,
         };
         let server = Server::start(&start, &place.guard)?;
         let server = server.map_err(|failure| anyhow!("the server doesn't start: {failure}"))?;

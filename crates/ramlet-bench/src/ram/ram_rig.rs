@@ -237,7 +237,7 @@ impl<'a> Rig<'a> {
         };
         row.start_seconds.push(started.elapsed().as_secs_f64());
         let mut api = Api::new(server.target().clone());
-        let green = api.wait_until_green(COLLECTION, self.patience(), &mut |_| {});
+        let green = api.wait_until_green(COLLECTION, self.timeout(), &mut |_| {});
         let asked = match green {
             Ok(()) => {
                 std::thread::sleep(Duration::from_secs_f64(self.args.settle));
@@ -381,7 +381,7 @@ impl<'a> Rig<'a> {
         let mut base = self.data.base()?;
         let show = &mut |done| self.progress.show(format!("loading: {done} of {points}"));
         let filled = fill(api.target(), COLLECTION, base.as_mut(), points, show)?;
-        api.wait_until_green(COLLECTION, self.patience(), &mut |state| {
+        api.wait_until_green(COLLECTION, self.timeout(), &mut |state| {
             self.progress
                 .show(format!("{}: building the index", state.status));
         })?;
@@ -411,13 +411,13 @@ impl<'a> Rig<'a> {
             tree: self.tree.as_ref(),
             memory_bytes: memory,
             log: &log,
-            patience: self.patience(),
+            timeout: self.timeout(),
         };
         Ok(Server::start(&start, &self.guard)?.map_err(verdict_of))
     }
 
-    fn patience(&self) -> Duration {
-        Duration::from_secs_f64(self.args.patience)
+    fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.args.timeout)
     }
 
     fn drop_caches(&self) {

@@ -138,7 +138,7 @@ pub fn replace(
     documents: u64,
     every: u64,
     watch: &Watch,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<(Duration, Duration)>> {
     let (mut api, mut spans) = (Api::new(target.clone()), Vec::new());
     let mut due = every;
@@ -155,7 +155,7 @@ pub fn replace(
             &mut |_, out| changes.write(out),
             &mut |_| {},
         )?;
-        api.wait_until_green(COLLECTION, patience, &mut |_| {})?;
+        api.wait_until_green(COLLECTION, timeout, &mut |_| {})?;
         spans.push((began, watch.start.elapsed()));
         due = watch.answered.load(Ordering::Relaxed) + every;
     }

@@ -307,12 +307,12 @@ fn replace(rig: &Rig) -> Result<ReplaceRun> {
     let requests = rig.requests(Kind::Any, &up);
     let target = up.targets[0].clone();
     let mut changes = Changes::new(rig.corpus)?;
-    let patience = Duration::from_secs_f64(rig.args.patience);
+    let timeout = Duration::from_secs_f64(rig.args.timeout);
     let span = Duration::from_secs_f64(rig.args.seconds_max * REPLACEMENTS as f64);
     // Long enough for the last replacement; the span is what ends it.
     let queries = usize::MAX;
     let outcome = rig.replay(&mut up, &requests, conditions.threads, queries, span, |watch| {
-        changes::replace(&target, &mut changes, documents, every as u64, watch, patience)
+        changes::replace(&target, &mut changes, documents, every as u64, watch, timeout)
     })?;
     up.stop();
     Ok(match outcome {

@@ -116,8 +116,8 @@ pub struct TextArgs {
     #[arg(long)]
     pub no_cgroup: bool,
     /// For a server to get ready, and for an index to be built
-    #[arg(long, value_name = "S", default_value_t = 3600.0, value_parser = seconds)]
-    pub patience: f64,
+    #[arg(long, alias = "patience", value_name = "S", default_value_t = 3600.0, value_parser = seconds)]
+    pub timeout: f64,
     #[command(flatten)]
     pub output: OutputArgs,
 }

@@ -154,8 +154,8 @@ impl<'a> Rig<'a> {
                 .show(format!("loading: {done} of {count} documents"))
         };
         let filled = fill_points(api.target(), COLLECTION, count, &mut write, show)?;
-        let patience = Duration::from_secs_f64(self.args.patience);
-        api.wait_until_green(COLLECTION, patience, &mut |state| {
+        let timeout = Duration::from_secs_f64(self.args.timeout);
+        api.wait_until_green(COLLECTION, timeout, &mut |state| {
             self.progress
                 .show(format!("{}: building the index", state.status));
         })?;
@@ -233,7 +233,7 @@ impl<'a> Rig<'a> {
             tree: self.tree.as_ref(),
             memory_bytes: memory,
             log: &self.work.join("server.log"),
-            patience: Duration::from_secs_f64(self.args.patience),
+            timeout: Duration::from_secs_f64(self.args.timeout),
         };
         Server::start(&start, &self.guard)
     }

@@ -70,7 +70,7 @@ fn turns(word: &AtomicU32, me: u32, rounds: u32) -> io::Result<()> {
 
 /// Sleeps while the word is `value`.
 fn futex_wait(word: &AtomicU32, value: u32) -> io::Result<()> {
-    let patience = libc::timespec {
+    let timeout = libc::timespec {
         tv_sec: PATIENCE_S,
         tv_nsec: 0,
     };
@@ -81,7 +81,7 @@ fn futex_wait(word: &AtomicU32, value: u32) -> io::Result<()> {
             word.as_ptr(),
             libc::FUTEX_WAIT,
             value,
-            &raw const patience,
+            &raw const timeout,
         )
     };
     let error = io::Error::last_os_error();

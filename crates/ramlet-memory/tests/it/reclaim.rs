@@ -101,7 +101,7 @@ fn what_is_set_aside_can_be_cached_in_but_not_promised_again() {
 }
 
 #[test]
-fn the_patient_wait_for_what_is_being_read() {
+fn waiting_consumers_wait_for_what_is_being_read() {
     let ledger = Ledger::new(100);
     let cache = ledger.cache("records", 100);
     /// Gives back after a while, as when a search reads what is cached.
@@ -133,7 +133,7 @@ fn the_patient_wait_for_what_is_being_read() {
             let cached = slow.0.lock().expect("fresh").take();
             drop(cached);
         });
-        let held = user.patient().reserve(100).expect("a patient one gets it");
+        let held = user.waiting().reserve(100).expect("one that waits gets it");
         assert_eq!(ledger.used(), 100);
         drop(held);
     });
@@ -206,7 +206,7 @@ fn limits_and_promises_hold_under_threads() {
     let cache = ledger.cache("records", 95_000);
     let pile = pile(&ledger, &cache, 95_000, 500);
     std::thread::scope(|scope| {
-        for (seed, consumer) in [(1, jobs.patient()), (2, writes.patient())] {
+        for (seed, consumer) in [(1, jobs.waiting()), (2, writes.waiting())] {
             let ledger = &ledger;
             scope.spawn(move || {
                 let mut rng = Rng(seed);

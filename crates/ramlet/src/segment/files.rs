@@ -52,7 +52,7 @@ impl Shelf {
     /// A reservation of metadata that things work without: it leaves half to what segments can't be read without. Caches
     /// give way for it.
     pub fn spare(&self, bytes: u64) -> Option<Reservation> {
-        (bytes <= self.spare_bytes()).then(|| self.metadata.patient().reserve(bytes).ok())?
+        (bytes <= self.spare_bytes()).then(|| self.metadata.waiting().reserve(bytes).ok())?
     }
 
     /// Bytes of metadata that things work without: half is left to what segments can't be read without.

@@ -749,7 +749,7 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 /// Ids and versions by row, packed. None where some id isn't a number, or where they take more than what segments can't be
 /// read without leaves. What can't be read is reported by whoever reads it.
 fn pack_numbers(row_ids: &RowsFile, shelf: &Shelf, io: &mut IoContext) -> Option<[Packed; 2]> {
-    let packer = || Packer::new(&shelf.metadata.patient(), shelf.spare_bytes() / 2).ok();
+    let packer = || Packer::new(&shelf.metadata.waiting(), shelf.spare_bytes() / 2).ok();
     let (mut ids, mut versions) = (packer()?, packer()?);
     let packed = row_ids.for_each(io, &mut |_, bytes| {
         let fits = match build::decode_row_id(bytes) {

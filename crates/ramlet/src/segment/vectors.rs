@@ -308,7 +308,7 @@ impl VectorColumn {
         };
         let rows_of = |component, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, io);
         let metadata = |file: &FileEntry| -> Result<AnonBuf> {
-            let mut bytes = AnonBuf::reserved(&shelf.metadata.patient(), file.bytes as usize)?;
+            let mut bytes = AnonBuf::reserved(&shelf.metadata.waiting(), file.bytes as usize)?;
             read_into(shelf.storage.as_ref(), file, &mut bytes)?;
             Ok(bytes)
         };
@@ -732,7 +732,7 @@ fn open_parts(
     parts: u32,
 ) -> Result<PartMap> {
     let copy = present.as_ref().map_or(0, RoaringBitmap::serialized_size) as u64;
-    let heap = shelf.metadata.patient().reserve(starts.bytes + copy)?;
+    let heap = shelf.metadata.waiting().reserve(starts.bytes + copy)?;
     let bytes = read_whole(shelf.storage.as_ref(), starts)?;
     let first = bitmap::decode(EnvelopeKind::Presence, parts, &bytes).map_err(|e| bad(&starts.name, e))?;
     Ok(PartMap::new(first, present, parts, heap))
@@ -746,7 +746,7 @@ fn open_presence(
     let Some(file) = entry.file(Component::Presence { slot }) else {
         return Ok((None, None));
     };
-    let heap = shelf.metadata.patient().reserve(file.bytes)?;
+    let heap = shelf.metadata.waiting().reserve(file.bytes)?;
     let bytes = read_whole(shelf.storage.as_ref(), file)?;
     let rows = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
     Ok((Some(rows), Some(heap)))

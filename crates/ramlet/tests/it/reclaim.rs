@@ -505,7 +505,7 @@ impl Documents {
         collection.wait_idle().expect("nothing fails");
         let scratch = engine.scratch().expect("room");
         let ledger = engine.ledger().clone();
-        let user = ledger.consumer("test", u64::MAX).patient();
+        let user = ledger.consumer("test", u64::MAX).waiting();
         let filler = ledger.cache("filler", u64::MAX);
         let whole = ledger.reclaimable_bytes();
         let free = filler.reserve(filler.available()).expect("it is free");
@@ -582,7 +582,7 @@ fn documents_are_kept_one_by_one() {
     let ledger = documents.engine.ledger().clone();
     let reclaimable = ledger.reclaimable_bytes() - documents.held.iter().map(Reservation::bytes).sum::<u64>();
     // All but what searches need themselves.
-    let user = ledger.consumer("test", u64::MAX).patient();
+    let user = ledger.consumer("test", u64::MAX).waiting();
     let all = user.reserve(reclaimable - (512 << 10)).expect("caches give way");
     let short = documents.round(0..40);
     assert!(short > warm, "{short} reads, where {warm} did");
