@@ -30,7 +30,7 @@ pub enum Component {
     Product { slot: u16 },
     /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
     Rest { slot: u16 },
-    /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave in doubt.
+    /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave to be rescored.
     Compact { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },

@@ -74,7 +74,7 @@ pub enum CodeKind {
 }
 
 impl CodeKind {
-    /// Bits a dimension up to which codes leave many rows in doubt, and scores by them are far off.
+    /// Bits a dimension up to which codes leave many rows to be rescored, and scores by them are far off.
     pub const ROUGH_BITS: u8 = 2;
 
     /// The extended codes that leave one or two rows to read per search: 6 bits at 100 dimensions, 3 at 768, 2 at 1536.

@@ -48,7 +48,7 @@ pub struct CodesWanted {
     pub rescore: Option<bool>,
     /// Look at this many times the rows wanted (at least 1) before the nearest are chosen by their rows.
     pub oversampling: Option<f32>,
-    /// A distance that hits are held against: of those whose codes leave in doubt on which side they lie, the rows are read.
+    /// A distance that hits are held against: of those whose codes don't tell on which side they lie, the rows are read.
     pub threshold: Option<f32>,
 }
 

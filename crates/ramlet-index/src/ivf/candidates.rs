@@ -9,7 +9,7 @@
 //!
 //! 1M x 100 (hard), codes of 3 bits, recall@10 with rows read, of .964 with all read: .946 with 16.7 and .958 with 23.7 when
 //! all were read at once that lay within bounds of the k-th greatest possible distance; .9505 with 16.8 and .9567 with 20.2 so (replayed on
-//! the candidates of 2,000 searches, most doubtful first instead of nearest first).
+//! the candidates of 2,000 searches, most uncertain first instead of nearest first).
 
 use ramlet_memory::AnonBuf;
 
@@ -29,7 +29,7 @@ const CANDIDATES_PER_WANTED: usize = 4;
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Rows read at once. The first show where the k-th distance is, and later ones need not be read then. (Replayed on
-/// candidates of 2,000 searches, most doubtful first: 8 at once read 2 % fewer, 64 at once 5 % more.)
+/// candidates of 2,000 searches, most uncertain first: 8 at once read 2 % fewer, 64 at once 5 % more.)
 const BATCH: usize = 16;
 /// The same where they are read whatever comes of it, and the most.
 const BATCH_FORCED: usize = 64;
@@ -38,7 +38,7 @@ const HELD_REACH: f32 = 2.5;
 /// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
 const THRESHOLD_REACH: f32 = 4.0;
 /// Each batch waits for the disk: where more than this many would be needed, they are larger. From [`ALONE_LEAST`] rows on the next one is as
-/// large as all before: of rows that are all but equal thousands are in doubt, and those of one block are read at once then.
+/// large as all before: of rows that are all but equal thousands are to be rescored, and those of one block are read at once then.
 const BATCHES_MOST: usize = 4;
 
 /// From so many rows looked at alone on a search may be one whose codes tell nothing.
@@ -130,7 +130,7 @@ pub(super) struct Candidates {
     alone_read: u64,
     /// Working lists of `settle`.
     distances: Vec<f32>,
-    doubtful: Vec<(f32, u32)>,
+    rescored: Vec<(f32, u32)>,
     positions: Vec<u32>,
 }
 
@@ -149,11 +149,11 @@ impl Candidates {
         self.positions.reserve_exact(self.room + more);
         self.distances.clear();
         self.distances.reserve_exact(self.room + more + pool);
-        self.doubtful.clear();
-        self.doubtful.reserve_exact(self.room + more);
+        self.rescored.clear();
+        self.rescored.reserve_exact(self.room + more);
     }
 
-    /// Whether it would have cost less to read the `scanned` rows as they lie than those alone that their codes left in doubt: rows that
+    /// Whether it would have cost less to read the `scanned` rows as they lie than those alone that their codes left to be rescored: rows that
     /// are all but equal, or some that are so beside others far away. What comes then is read as it lies. (60,000 x 100, nine tenths
     /// within a thousandth of one point, 32 MB: 45,600 single reads and 2.4 s, where an exact search took 70 ms.)
     pub(super) fn tell_nothing(&self, scanned: u64, rows: &RowsFile) -> bool {
@@ -301,7 +301,7 @@ impl Candidates {
         }
         while codes.rescore != Some(false) {
             match forced {
-                0 => self.choose_doubtful(search.top),
+                0 => self.choose_rescored(search.top),
                 _ => self.choose_nearest(forced.min(BATCH_FORCED.max(search.top.k()))),
             }
             if self.positions.is_empty() && forced == 0 {
@@ -354,13 +354,13 @@ impl Candidates {
             self.positions.retain(|position| *position < here);
             return;
         };
-        let in_doubt = |candidate: &&Candidate| {
+        let is_rescored = |candidate: &&Candidate| {
             let off = (candidate.distance - threshold).abs();
             candidate.deviation > 0.0
                 && (candidate.position < here || off <= THRESHOLD_REACH * candidate.deviation)
         };
         self.positions.clear();
-        let needed = self.list.iter().filter(in_doubt);
+        let needed = self.list.iter().filter(is_rescored);
         self.positions.extend(needed.map(|candidate| candidate.position));
         self.positions.sort_unstable();
     }
@@ -421,7 +421,7 @@ impl Candidates {
     }
 
     /// The positions to read next, ascending: at most a batch of those whose distances may lie on the other side of the k-th distance.
-    fn choose_doubtful(&mut self, top: &mut TopK) {
+    fn choose_rescored(&mut self, top: &mut TopK) {
         self.positions.clear();
         let k = top.k();
         let cheap_end = self.known.held.max(self.known.rows);
@@ -434,7 +434,7 @@ impl Candidates {
         let (nearer, next, _) = self.distances.select_nth_unstable_by(k, f32::total_cmp);
         let last = nearer.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let kth_distance = last / 2.0 + *next / 2.0;
-        self.doubtful.clear();
+        self.rescored.clear();
         for candidate in &self.list {
             let cheap = if candidate.position < cheap_end {
                 HELD_REACH
@@ -446,21 +446,21 @@ impl Candidates {
             // Of what isn't a number, nothing is known.
             let is_beyond = beyond.abs() > 1.0;
             if candidate.deviation > 0.0 && !is_beyond {
-                self.doubtful.push((beyond, candidate.position));
+                self.rescored.push((beyond, candidate.position));
             }
         }
         let batch = match self.alone_read < ALONE_LEAST {
-            true => (self.doubtful.len() / BATCHES_MOST).clamp(BATCH, BATCH_FORCED),
+            true => (self.rescored.len() / BATCHES_MOST).clamp(BATCH, BATCH_FORCED),
             false => self.alone_read as usize,
         };
         let batch = batch.max(k);
-        if self.doubtful.len() > batch {
-            self.doubtful
+        if self.rescored.len() > batch {
+            self.rescored
                 .select_nth_unstable_by(batch, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            self.doubtful.truncate(batch);
+            self.rescored.truncate(batch);
         }
         self.positions
-            .extend(self.doubtful.iter().map(|(_, position)| *position));
+            .extend(self.rescored.iter().map(|(_, position)| *position));
         self.positions.sort_unstable();
     }
 

@@ -416,7 +416,7 @@ impl Ivf {
         Ok(())
     }
 
-    /// Too many rows may be among the nearest: a filter is asked about them, and those in doubt are read.
+    /// Too many rows may be among the nearest: a filter is asked about them, and those to be rescored are read.
     pub(super) fn make_room(
         &self,
         views: &Views<'_>,

@@ -367,7 +367,7 @@ impl Ivf {
         Ok(())
     }
 
-    /// Asks filters about rows of which the numbers are known, and reads those in doubt, so that there is room for more.
+    /// Asks filters about rows of which the numbers are known, and reads those to be rescored, so that there is room for more.
     pub(super) fn narrow_known(
         &self,
         search: &mut Search<'_, '_>,

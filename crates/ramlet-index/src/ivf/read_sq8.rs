@@ -61,13 +61,13 @@ fn offer(
 }
 
 impl Ivf {
-    /// Where rows that these codes leave in doubt are looked at before they are read; where rows are in memory they needn't be.
+    /// Where rows that these codes leave to be rescored are rescored before they are read; where rows are in memory they needn't be.
     pub(super) fn sq8_beside(&self, products: &Products) -> Option<&Sq8Rows> {
         let sq8 = self.sq8.as_ref();
         sq8.filter(|_| products.numbers.is_none() && self.rows.held() == 0)
     }
 
-    /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows in doubt.
+    /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows to be rescored.
     pub(super) fn sq8_beside_signs(&self) -> Option<&Sq8Rows> {
         let are_rough = self.codes.as_ref().is_some_and(Codes::are_rough);
         let sq8 = self.sq8.as_ref();

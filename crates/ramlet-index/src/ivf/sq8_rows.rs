@@ -1,4 +1,4 @@
-//! SQ8 rows: what 1-bit codes leave in doubt is looked at there, in a byte a dimension, and only what that leaves in doubt is read
+//! SQ8 rows: what 1-bit codes leave to be rescored is rescored there, by a byte a dimension, and only what that leaves is read
 //! as it is.
 //!
 //! Beside product codes, which don't say which row they are of, all rows of a block that is read are compared: of the vectors of 100 floats a page

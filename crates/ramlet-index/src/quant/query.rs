@@ -81,7 +81,7 @@ struct Terms {
     fine_along: f32,
     fine_error: f32,
     /// Of the length of a residual: distances at zero that are less than this may lie anywhere.
-    doubt: f32,
+    uncertainty: f32,
     /// What a whole number of `z` is of `y`, and of `f <u, z>` in a distance.
     z_step: f32,
     along: f32,
@@ -223,7 +223,7 @@ impl Entered {
                 error: epsilon.coarse * error / (dims - 1.0).max(1.0).sqrt(),
                 rounding,
             },
-            doubt: TOLD_APART * error,
+            uncertainty: TOLD_APART * error,
             shift,
             total,
             fine_along,
@@ -308,8 +308,8 @@ impl Entered {
         let product = share(factor, planes + 1) * code + share(rest_factor, bits) * left as f64;
         let product = f64::from(terms.along) * product * (1.0 + f64::from(longer));
         let distance = terms.bounds.base + terms.bounds.add * (add + more) - product as f32;
-        let doubt = terms.doubt * add.abs().sqrt() + terms.bounds.rounding;
-        (distance, distance.abs() > doubt)
+        let uncertainty = terms.uncertainty * add.abs().sqrt() + terms.bounds.rounding;
+        (distance, distance.abs() > uncertainty)
     }
 
     /// What extended codes are compared with.

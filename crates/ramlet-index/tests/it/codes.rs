@@ -38,7 +38,7 @@ fn reaches_the_recall_target_and_reads_few_rows() {
     ] {
         let mut rows = Rows::clustered(metric, element, 10_000, &mut random);
         let disk = &Disk::files();
-        // With effort without end signs leave so many in doubt that all rows are read as they lie, 80 to a page.
+        // With effort without end signs leave so many to be rescored that all rows are read as they lie, 80 to a page.
         let bounds = [(1, 1), (8, 32), (40, 160), (400, 10_000), (300, 1200)];
         for (tier, (most, most_of_all)) in TIERS.iter().zip(bounds) {
             let name = format!("{metric:?}-{element:?}-{tier:?}");
@@ -322,7 +322,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                 for (name, ivf) in indexes {
                     let [usual, exact] = costs(ivf, &disk, &query, only);
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
-                    // Of product codes of so few dimensions many rows stay in doubt, and an exact search of half of so few rows
+                    // Of product codes of so few dimensions many rows are rescored, and an exact search of half of so few rows
                     // reads all of them in one go: there reads are not held against it.
                     let reads_less = usual.1 <= exact.1 || ["product", "with ids", "sq8"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
