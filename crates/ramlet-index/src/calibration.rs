@@ -71,7 +71,7 @@ pub struct Calibration {
     pub points: Vec<CalibrationPoint>,
     /// Per file of codes by how many deviations its distances may be off before so many neighbours are lost.
     pub deviations: Vec<DeviationsByDepth>,
-    /// A query is unlike those that were measured if its near clusters are farther than this: see `probe_threshold`. [`f32::MAX`]: none is.
+    /// A query is out of distribution if its near clusters are farther than this: see `probe_threshold`. [`f32::MAX`]: none is.
     pub far: f32,
     /// How many times the neighbours that a search should lose by all of this are lost by queries.
     pub lost: f32,

@@ -12,7 +12,7 @@
 //! 50,000 rows of 24 dimensions, recall@10 aimed at .95, filters of half to a hundredth of the rows (`filtered.rs` of the
 //! engine's tests): from the share in the whole segment alone, times four for safety, .300 to .942; so, .94 to 1.
 //!
-//! So does a search whose query is unlike those that the build has measured (see `probe_threshold`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
+//! So does a search whose query is out of distribution (see `probe_threshold`), and a search for more rows than it has measured, which knew only that as many rows as are wanted must have been
 //! met: the nearest end where a group of rows ends, and no power of what 100 took tells how far the next group is (`deep.rs` of
 //! the tests).
 //!
@@ -63,8 +63,8 @@ pub(crate) struct Rounds {
     by_payload: bool,
     /// More is wanted than was measured, and nothing filters.
     deep: bool,
-    /// The query is unlike those that were measured, and nothing filters; how many clusters are visited at most.
-    unlike: Option<usize>,
+    /// the query is out of distribution, and nothing filters; how many clusters are visited at most.
+    out_of_distribution: Option<usize>,
     /// Rows are deleted, and it isn't known to be more or less of those around the query.
     minds_gone: bool,
     /// The nearest deleted rows.
@@ -85,7 +85,7 @@ impl Rounds {
         self.by_payload = allowed.filter.is_some();
         self.filtered = self.by_payload || allowed.only.is_some();
         self.deep = !self.filtered && !told && k > MEASURED;
-        self.unlike = None;
+        self.out_of_distribution = None;
         self.minds_gone = allowed.deleted.is_some() && !self.filtered && !self.deep && !told;
         self.gone.clear(if self.minds_gone { GONE } else { 0 });
         self.round = 0;
@@ -93,7 +93,7 @@ impl Rounds {
             (false, _) if self.deep => k,
             (false, _) if self.minds_gone => pool_of(k),
             (false, _) => {
-                // Room for what `begin_unlike` wants: which query is the first such nobody knows.
+                // Room for what `begin_out_of_distribution` wants: which query is the first such nobody knows.
                 self.pool.clear(pool_of(k).min(pool_of(MEASURED)));
                 0
             }
@@ -103,9 +103,9 @@ impl Rounds {
         self.pool.clear(pool);
     }
 
-    /// Before the first round: the query is unlike those measured. At most so many clusters are visited.
-    pub(crate) fn begin_unlike(&mut self, k: usize, most: usize) {
-        (self.unlike, self.minds_gone) = (Some(most), false);
+    /// Before the first round: the query is out of distribution. At most so many clusters are visited.
+    pub(crate) fn begin_out_of_distribution(&mut self, k: usize, most: usize) {
+        (self.out_of_distribution, self.minds_gone) = (Some(most), false);
         self.pool.clear(pool_of(k));
     }
 
@@ -123,19 +123,19 @@ impl Rounds {
         // Fewer rows than were measured take as many clusters as those.
         let is_more = wanted > self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH;
         is_more.then(|| {
-            self.unlike = Some(clusters);
+            self.out_of_distribution = Some(clusters);
             wanted
         })
     }
 
     /// Whether as many clusters were visited as may be.
     pub(crate) fn is_over(&self, visited: usize) -> bool {
-        self.unlike.is_some_and(|most| visited >= most)
+        self.out_of_distribution.is_some_and(|most| visited >= most)
     }
 
     /// Whether it is found out on the way how many clusters are visited.
     pub(crate) fn is_in_rounds(&self) -> bool {
-        self.filtered || self.deep || self.unlike.is_some()
+        self.filtered || self.deep || self.out_of_distribution.is_some()
     }
 
     /// Gives back what a search for many rows took.
@@ -161,7 +161,7 @@ impl Rounds {
     /// Rows with a larger distance needn't be offered, unless they may enter the result. Without a filter no others count.
     #[inline]
     pub(crate) fn limit(&self) -> f32 {
-        match self.filtered && !self.by_payload || self.unlike.is_some() {
+        match self.filtered && !self.by_payload || self.out_of_distribution.is_some() {
             true => self.pool.threshold(),
             false => f32::NEG_INFINITY,
         }
@@ -203,7 +203,7 @@ impl Rounds {
         if !self.is_in_rounds() {
             return true;
         }
-        let (last, missing_per_new, caution) = match self.deep || self.unlike.is_some() {
+        let (last, missing_per_new, caution) = match self.deep || self.out_of_distribution.is_some() {
             true => (self.round, MISSING_PER_NEW_DEEP, CAUTION_DEEP),
             false => (self.round.saturating_sub(1), MISSING_PER_NEW, CAUTION),
         };
@@ -302,11 +302,11 @@ mod tests {
     }
 
     #[test]
-    fn a_search_unlike_what_was_measured_goes_in_rounds() {
+    fn an_out_of_distribution_search_goes_in_rounds() {
         let mut reach = Rounds::default();
         reach.start(10, &Allowed::default(), false);
         assert!(!reach.is_in_rounds());
-        reach.begin_unlike(10, 100);
+        reach.begin_out_of_distribution(10, 100);
         assert!(reach.is_in_rounds() && reach.limit() == f32::INFINITY);
         (0..70).for_each(|row| reach.met(row as f32, row));
         assert_eq!(reach.limit(), 63.0, "more than is wanted is met");

@@ -4,7 +4,7 @@ use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::candidates::Candidates;
 use super::probe_threshold::{
-    KTH_ROWS, KTH_SHARE, CAP_UNLIKE, CAP_UNLIKE_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
+    KTH_ROWS, KTH_SHARE, CAP_OUT_OF_DISTRIBUTION, CAP_OUT_OF_DISTRIBUTION_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
     unit,
 };
 use super::inverted_file::Ivf;
@@ -47,7 +47,7 @@ impl Ivf {
         }
         let Lists { clusters, places, .. } = lists;
         let most = match base > self.meta.calibration.far {
-            true => probes.saturating_mul(CAP_UNLIKE_BLURRED),
+            true => probes.saturating_mul(CAP_OUT_OF_DISTRIBUTION_BLURRED),
             false => most_of(probes),
         };
         match bring(clusters, places, most) {
@@ -114,13 +114,13 @@ impl Ivf {
         }
     }
 
-    /// Whether a search whose near clusters are so far goes in rounds, of which `probes` are the first: its query is unlike those
+    /// Whether a search whose near clusters are so far goes in rounds, of which `probes` are the first: its query is out of distribution
     /// measured, and what is met tells whether more is to come.
     fn goes_in_rounds(&self, search: &mut Search<'_, '_>, want: &Want, base: f32, probes: usize) -> bool {
         let goes = base > self.meta.calibration.far && self.tells(want);
         if goes {
-            let most = probes.saturating_mul(CAP_UNLIKE);
-            search.rounds.begin_unlike(search.top.k(), most);
+            let most = probes.saturating_mul(CAP_OUT_OF_DISTRIBUTION);
+            search.rounds.begin_out_of_distribution(search.top.k(), most);
         }
         goes
     }

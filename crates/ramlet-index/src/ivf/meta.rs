@@ -14,7 +14,7 @@
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
 //! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: sub-quantizers) |
-//! | 52..56 | distance of near clusters, in units of the query, beyond which a query is unlike those measured f32 |
+//! | 52..56 | distance of near clusters, in units of the query, beyond which a query is out of distribution f32 |
 //! | 56..60 | clusters of a super-centroid u32 = 16; 0 if there are no super-centroids |
 //! | then | per calibration point: probes u32, super-centroids u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by probe threshold, by k-th distance) probe threshold f32, recall@10 f32, recall@100 f32; probes and super-centroids ascending |
 //! | then | per file of codes: deviations f32 * 8 of the ten nearest, f32 * 8 of the nearest alone, see `misses`

@@ -19,23 +19,23 @@ use super::super_centroids;
 use crate::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
 use crate::{Metric, Query};
 
-/// A search visits at most so many times the clusters that searches visit on average, unless its query is unlike the rows.
+/// A search visits at most so many times the clusters that searches visit on average, unless its query is out of distribution.
 ///
 /// 1M x 100, effort 128: without a cap one search in a hundred compares 82,900 codes where the mean is 31,300, and is what a
 /// latency's 99th percentile tells of; capped at 2.5 it compares 74,800, at 2 62,500. That costs .0015 of recall at 2 % fewer
 /// codes, which the build measures with it.
 const CAP: usize = 2;
 
-/// The same for a query that is unlike those measured, which goes in rounds.
-pub(super) const CAP_UNLIKE: usize = 16;
+/// The same for an out-of-distribution query, which goes in rounds.
+pub(super) const CAP_OUT_OF_DISTRIBUTION: usize = 16;
 
 /// The same where codes are too blurred for rounds.
-pub(super) const CAP_UNLIKE_BLURRED: usize = 4;
+pub(super) const CAP_OUT_OF_DISTRIBUTION_BLURRED: usize = 4;
 
-/// A query is unlike those measured if its near clusters are farther than those of so many of them. Questions among answers and texts
+/// A query is out of distribution if its near clusters are farther than those of so many of them. Questions among answers and texts
 /// among images are such: what they look for lies on the far side of many clusters, all about as far, and no probe threshold that was measured
 /// tells of how many. 80,000 passages and 2,000 questions of 384 dimensions, several builds: recall .82 to .84 where .95 was aimed at
-/// before, .91 to .94 since; half of the questions are unlike by this measure, and of the others less is found than was aimed at.
+/// before, .91 to .94 since; half of the questions are out of distribution by this measure, and of the others less is found than was aimed at.
 /// Of queries that are like the rows .05 to .3 % exceed .997 (1M x 100, words, images), and of those that do each compares several times
 /// as many codes: where more did, the 99th percentile of latency would tell.
 const LIKE: f64 = 0.997;

@@ -149,7 +149,7 @@ fn what_other_segments_have_is_no_kth_distance() {
 }
 
 /// Recall among the 10 nearest of queries in any direction, far from all rows, and codes compared per search.
-fn measured_unlike(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f64) {
+fn measured_out_of_distribution(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f64) {
     let mut random = Random::new(6);
     let (mut right, mut codes) = (0, 0);
     for _ in 0..QUERIES {
@@ -167,7 +167,7 @@ fn measured_unlike(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f64) {
 }
 
 #[test]
-fn queries_unlike_the_rows_find_as_much() {
+fn out_of_distribution_queries_find_as_much() {
     let mut random = Random::new(74);
     for (metric, kinds) in [
         (Metric::Cosine, FINE),
@@ -185,8 +185,8 @@ fn queries_unlike_the_rows_find_as_much() {
             .with_calibration(capped)
             .expect("a sane calibration");
         let name = format!("{metric:?} {kinds:?}");
-        let (recall, codes) = measured_unlike(&rows, &ivf, &disk);
-        let (before, fewer) = measured_unlike(&rows, &capped, &disk);
+        let (recall, codes) = measured_out_of_distribution(&rows, &ivf, &disk);
+        let (before, fewer) = measured_out_of_distribution(&rows, &capped, &disk);
         println!("{name}: {before} by {fewer} codes, {recall} by {codes}");
         assert!(
             recall >= 0.93 && recall > before + 0.005,

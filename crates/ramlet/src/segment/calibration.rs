@@ -11,7 +11,7 @@ use ramlet_index::{Calibration, CalibrationPoint, Reached};
 use serde_json::Value;
 
 const CALIBRATION: &str = "calibration";
-const UNLIKE: &str = "unlike";
+const OUT_OF_DISTRIBUTION: &str = "unlike";
 const LOST: &str = "lost";
 const ASKED: &str = "asked";
 
@@ -38,7 +38,7 @@ pub fn note_calibration(extra: &mut Value, slot: u16, measured: &Calibration) {
         },
     );
     extra[CALIBRATION][slot.to_string()] = all.collect();
-    extra[UNLIKE][slot.to_string()] = measured.far.into();
+    extra[OUT_OF_DISTRIBUTION][slot.to_string()] = measured.far.into();
 }
 
 /// Keeps how many neighbours queries lose: here, and in a segment that this one is merged into.
@@ -69,7 +69,7 @@ pub fn inherit_lost<'e>(extra: &mut Value, merged: impl Iterator<Item = &'e Segm
 
 /// Of a vector that is dropped.
 pub fn forget_calibration(extra: &mut Value, slot: u16) {
-    for kept in [CALIBRATION, UNLIKE, LOST, ASKED] {
+    for kept in [CALIBRATION, OUT_OF_DISTRIBUTION, LOST, ASKED] {
         if let Some(all) = extra.get_mut(kept).and_then(Value::as_object_mut) {
             all.remove(&slot.to_string());
         }
@@ -101,7 +101,7 @@ pub fn calibration_of(entry: &SegmentEntry, slot: u16) -> Calibration {
     let unknown = Calibration::default();
     Calibration {
         points: points.and_then(Iterator::collect).unwrap_or_default(),
-        far: number(UNLIKE).unwrap_or(unknown.far),
+        far: number(OUT_OF_DISTRIBUTION).unwrap_or(unknown.far),
         lost: number(LOST).unwrap_or(unknown.lost),
         ..unknown
     }
