@@ -1,9 +1,9 @@
 //! The graph index: every vector is a node on disk that carries its neighbours' codes, so that nothing per vector
 //! need be in RAM.
 //!
-//! A search walks from node to node towards the query. A node's block holds its vector (scored exactly when the block
-//! is read) and up to 192 neighbours with 4-bit codes of their vectors, by which the walk decides what to read next:
-//! one read per node visited, none per neighbour looked at. RAM holds a sample of the nodes, by whose codes a walk
+//! A search goes from node to node towards the query. A node's block holds its vector (scored exactly when the block
+//! is read) and up to 192 neighbours with 4-bit codes of their vectors, by which the beam search decides what to read next:
+//! one read per node visited, none per neighbour looked at. RAM holds a sample of the nodes, by whose codes a beam search
 //! begins.
 //!
 //! Three files: nodes; each segment row's node; what is held in RAM ([`meta`]). Nodes stand in the order of clusters
@@ -28,14 +28,14 @@ mod leaders;
 mod links;
 mod meta;
 mod pairs;
-mod pool;
+mod search_list;
 mod prune;
 mod ram;
 mod reach;
 mod sizes;
 mod spread;
 mod stored;
-mod walk;
+mod beam_search;
 mod write;
 
 pub use build::{GraphBuilt, build_graph, scratch_least};

@@ -3,8 +3,8 @@
 //! The `k` nearest rows that a filter admits are about the `k / share` nearest of all, if the filter has nothing to do with
 //! the query. But often it does: it admits the rows around it (a category that it belongs to) or hardly any of them (the
 //! other side of a boundary). And how many clusters hold the 5,000 nearest of all, nobody measured. So a filtered search goes
-//! in rounds, each half as large again as all before, and keeps a pool of the nearest rows admitted so far, larger than what
-//! is wanted; it ends when a round has brought so few of the pool that what further ones would bring is tolerable.
+//! in rounds, each half as large again as all before, and keeps a candidates of the nearest rows admitted so far, larger than what
+//! is wanted; it ends when a round has brought so few of the candidates that what further ones would bring is tolerable.
 //!
 //! Neighbours missed fall about as one over the clusters visited (so they do in what calibration measures from recall .8
 //! on). Then what is missing after two rounds is four fifths of what the two have brought.
@@ -23,9 +23,9 @@
 use crate::calibration::DEPTHS;
 use crate::{Allowed, TopK};
 
-/// Rows in the pool at least, and for each one wanted. Fewer, and a round that brings none says little.
-const POOL_MIN: usize = 64;
-const POOL_PER_WANTED: f64 = 1.5;
+/// Rows in the candidates at least, and for each one wanted. Fewer, and a round that brings none says little.
+const CANDIDATES_MIN: usize = 64;
+const CANDIDATES_PER_WANTED: f64 = 1.5;
 
 /// Clusters visited after a round, by those visited before.
 const GROWTH: f64 = 1.5;
@@ -49,14 +49,14 @@ const GONE: usize = MEASURED;
 /// More are aimed at if it is by so much.
 const GONE_WORTH: f64 = 1.25;
 
-/// Rows of a pool that stays for the next search.
-const POOL_KEPT: usize = 1 << 12;
+/// Rows of a candidates that stays for the next search.
+const CANDIDATES_KEPT: usize = 1 << 12;
 
-/// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a larger pool.
+/// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a larger candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     /// A hit's segment is the round.
-    pool: TopK,
+    candidates: TopK,
     round: u32,
     filtered: bool,
     /// Only what was asked of the payload filter is known to be admitted.
@@ -76,8 +76,8 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// Bytes that a search for the `k` nearest takes, at most, beyond what is kept for the next.
     pub(crate) fn bytes_for(k: usize) -> u64 {
-        let pool = (k as f64 * POOL_PER_WANTED) as usize;
-        TopK::bytes_for(pool.saturating_sub(POOL_KEPT)) as u64
+        let candidates = (k as f64 * CANDIDATES_PER_WANTED) as usize;
+        TopK::bytes_for(candidates.saturating_sub(CANDIDATES_KEPT)) as u64
     }
 
     /// A search for the `k` nearest begins; one that is `told` how many clusters to visit has no rounds without a filter.
@@ -89,24 +89,24 @@ impl Rounds {
         self.minds_gone = allowed.deleted.is_some() && !self.filtered && !self.deep && !told;
         self.gone.clear(if self.minds_gone { GONE } else { 0 });
         self.round = 0;
-        let pool = match (self.filtered, self.by_payload) {
+        let candidates = match (self.filtered, self.by_payload) {
             (false, _) if self.deep => k,
-            (false, _) if self.minds_gone => pool_of(k),
+            (false, _) if self.minds_gone => candidates_of(k),
             (false, _) => {
                 // Room for what `begin_out_of_distribution` wants: which query is the first such nobody knows.
-                self.pool.clear(pool_of(k).min(pool_of(MEASURED)));
+                self.candidates.clear(candidates_of(k).min(candidates_of(MEASURED)));
                 0
             }
             (true, true) => k,
-            (true, false) => pool_of(k),
+            (true, false) => candidates_of(k),
         };
-        self.pool.clear(pool);
+        self.candidates.clear(candidates);
     }
 
     /// Before the first round: the query is out of distribution. At most so many clusters are visited.
     pub(crate) fn begin_out_of_distribution(&mut self, k: usize, most: usize) {
         (self.out_of_distribution, self.minds_gone) = (Some(most), false);
-        self.pool.clear(pool_of(k));
+        self.candidates.clear(candidates_of(k));
     }
 
     /// After the first clusters of a search that isn't in rounds: how many of all rows, deleted ones too, it is that are to be found, if many
@@ -116,7 +116,7 @@ impl Rounds {
         if !std::mem::take(&mut self.minds_gone) {
             return None;
         }
-        let last = self.pool.sorted().get(k.max(1) - 1);
+        let last = self.candidates.sorted().get(k.max(1) - 1);
         let kth_distance = last.map_or(f32::INFINITY, |hit| hit.distance).min(limit);
         let nearer = self.gone.sorted().partition_point(|hit| hit.distance <= kth_distance);
         let wanted = (k + nearer) as f64;
@@ -140,8 +140,8 @@ impl Rounds {
 
     /// Gives back what a search for many rows took.
     pub(crate) fn trim(&mut self) {
-        if self.pool.k() > POOL_KEPT {
-            self.pool = TopK::default();
+        if self.candidates.k() > CANDIDATES_KEPT {
+            self.candidates = TopK::default();
         }
     }
 
@@ -162,7 +162,7 @@ impl Rounds {
     #[inline]
     pub(crate) fn limit(&self) -> f32 {
         match self.filtered && !self.by_payload || self.out_of_distribution.is_some() {
-            true => self.pool.threshold(),
+            true => self.candidates.threshold(),
             false => f32::NEG_INFINITY,
         }
     }
@@ -171,14 +171,14 @@ impl Rounds {
     #[inline]
     pub(crate) fn counts(&self, distance: f32) -> bool {
         let minds = self.is_in_rounds() && !self.by_payload;
-        minds && distance <= self.pool.threshold() || self.minds_gone
+        minds && distance <= self.candidates.threshold() || self.minds_gone
     }
 
     /// A row that the bitmaps admit.
     #[inline]
     pub(crate) fn met(&mut self, distance: f32, row: u32) {
         if self.is_in_rounds() && !self.by_payload || self.minds_gone {
-            self.pool.push(distance, row);
+            self.candidates.push(distance, row);
         }
     }
 
@@ -194,7 +194,7 @@ impl Rounds {
     #[inline]
     pub(crate) fn admitted(&mut self, distance: f32, row: u32) {
         if self.by_payload {
-            self.pool.push(distance, row);
+            self.candidates.push(distance, row);
         }
     }
 
@@ -208,8 +208,8 @@ impl Rounds {
             false => (self.round.saturating_sub(1), MISSING_PER_NEW, CAUTION),
         };
         self.round += 1;
-        self.pool.begin_segment(self.round);
-        let hits = self.pool.sorted();
+        self.candidates.begin_segment(self.round);
+        let hits = self.candidates.sorted();
         let new = hits.iter().filter(|hit| hit.segment >= last).count();
         let missing = new as f64 * missing_per_new;
         // That nothing was met says something only where what other segments hold is all nearer.
@@ -224,9 +224,9 @@ impl Rounds {
     }
 }
 
-/// Rows in the pool of a search for the `k` nearest.
-fn pool_of(k: usize) -> usize {
-    POOL_MIN.max((k as f64 * POOL_PER_WANTED) as usize)
+/// Rows in the candidates of a search for the `k` nearest.
+fn candidates_of(k: usize) -> usize {
+    CANDIDATES_MIN.max((k as f64 * CANDIDATES_PER_WANTED) as usize)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How much patience reaches which recall: measured at build on rows of the graph itself.
 //!
-//! A row serves as query while its own node is left out of the walk, as if it weren't there. One walk per row serves
-//! all patiences: with less of it the same walk would have ended sooner.
+//! A row serves as query while its own node is left out of the beam search, as if it weren't there. One beam search per row serves
+//! all patiences: with less of it the same beam search would have ended sooner.
 
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
@@ -9,14 +9,14 @@ use ramlet_memory::AnonBuf;
 use super::clusters::{number_of, vector_of};
 use super::disk_graph::Graph;
 use super::expected::{GraphCalibration, GraphPoint};
-use super::walk::{GraphLists, Walk};
+use super::beam_search::{GraphLists, BeamSearch};
 use crate::calibration::{DEPTHS, steps};
 use crate::error::Result;
 use crate::reading::stream;
 use crate::search_stats::SearchStats;
 use crate::{Metric, Query, RowsFile, TopK, decode_row};
 
-/// Most patience measured: so much, or a share (one in so many) of a small graph's nodes. And reads of one walk.
+/// Most patience measured: so much, or a share (one in so many) of a small graph's nodes. And reads of one beam search.
 const PATIENCE_MAX: u32 = 400;
 const PATIENCE_MIN: u32 = 64;
 const PATIENCE_SHARE: u32 = 32;
@@ -52,10 +52,10 @@ pub(super) fn measure(
     let parts: Vec<Result<Sums>> = std::thread::scope(|scope| {
         let handles: Vec<_> = held_out
             .chunks_mut(share)
-            .map(|part| scope.spawn(|| walk_all(graph, part, &patiences, storage)))
+            .map(|part| scope.spawn(|| search_all(graph, part, &patiences, storage)))
             .collect();
         let joined = handles.into_iter().map(|handle| handle.join());
-        joined.map(|part| part.expect("walks don't panic")).collect()
+        joined.map(|part| part.expect("searches don't panic")).collect()
     });
     let mut sums = Sums::new(patiences.len());
     for part in parts {
@@ -136,9 +136,9 @@ fn compare(held_out: &mut [HeldOut], batch: &[u8], stride: usize, threads: usize
     });
 }
 
-/// Sums over walks, by depth and patience.
+/// Sums over beam searches, by depth and patience.
 struct Sums {
-    walks: u32,
+    searches: u32,
     found: [Vec<u64>; 2],
     wanted: [u64; 2],
     reads: [Vec<u64>; 2],
@@ -148,7 +148,7 @@ impl Sums {
     fn new(patiences: usize) -> Sums {
         let zeros = || [vec![0; patiences], vec![0; patiences]];
         Sums {
-            walks: 0,
+            searches: 0,
             found: zeros(),
             wanted: [0; 2],
             reads: zeros(),
@@ -156,7 +156,7 @@ impl Sums {
     }
 
     fn add(&mut self, other: &Sums) {
-        self.walks += other.walks;
+        self.searches += other.searches;
         for depth in 0..2 {
             self.wanted[depth] += other.wanted[depth];
             let add =
@@ -174,7 +174,7 @@ impl Sums {
         let points = patiences.iter().enumerate().map(|(i, patience)| GraphPoint {
             patience: *patience,
             recall: [0, 1].map(|depth| share(self.found[depth][i], self.wanted[depth])),
-            reads: [0, 1].map(|depth| share(self.reads[depth][i], u64::from(self.walks))),
+            reads: [0, 1].map(|depth| share(self.reads[depth][i], u64::from(self.searches))),
         });
         GraphCalibration {
             points: points.collect(),
@@ -182,7 +182,7 @@ impl Sums {
     }
 }
 
-fn walk_all(
+fn search_all(
     graph: &Graph,
     held_out: &mut [HeldOut],
     patiences: &[u32],
@@ -192,7 +192,7 @@ fn walk_all(
     let (mut lists, mut buf) = (GraphLists::default(), AnonBuf::new(64 << 10));
     let mut sums = Sums::new(patiences.len());
     for one in held_out {
-        walk_one(graph, one, patiences, &mut lists, &mut buf, &mut io, &mut sums)?;
+        search_one(graph, one, patiences, &mut lists, &mut buf, &mut io, &mut sums)?;
     }
     Ok(sums)
 }
@@ -206,7 +206,7 @@ struct Depth {
     ended: usize,
 }
 
-fn walk_one(
+fn search_one(
     graph: &Graph,
     one: &mut HeldOut,
     patiences: &[u32],
@@ -225,19 +225,19 @@ fn walk_one(
         ended: 0,
     });
     let mut stats = SearchStats::default();
-    let mut walk = Walk {
+    let mut beam = BeamSearch {
         graph,
         lists,
         buf,
         kernels: one.query.kernels(),
         skipped: Some(node),
     };
-    walk.start(one.query.floats(), READS_MAX, &mut stats);
+    beam.start(one.query.floats(), READS_MAX, &mut stats);
     let mut reads = 0;
     let ended = |depths: &[Depth; 2]| depths.iter().all(|depth| depth.ended == patiences.len());
     while reads < READS_MAX && !ended(&depths) {
         let mut offered = None;
-        let visited = walk.round(1, io, &mut stats, &mut |node, _, _| {
+        let visited = beam.round(1, io, &mut stats, &mut |node, _, _| {
             offered = Some((one.query.distance_of_row(node.vector()), node.number()));
             Ok(())
         })?;
@@ -263,12 +263,12 @@ fn walk_one(
         }
         sums.wanted[i] += depth.truth.len() as u64;
     }
-    sums.walks += 1;
+    sums.searches += 1;
     Ok(())
 }
 
 impl Sums {
-    /// The walk with the next patience ends here.
+    /// The beam search with the next patience ends here.
     fn end(&mut self, i: usize, depth: &mut Depth, reads: usize) {
         let hits = depth.top.sorted();
         let found = hits.iter().filter(|hit| depth.truth.contains(&hit.row)).count();

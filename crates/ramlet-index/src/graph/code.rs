@@ -3,7 +3,7 @@
 //! As in `quant`, a vector is coded by `r = P (x - mean) / unit`, rotated and in units of the usual length, and its
 //! code is the grid vector `u` that points most nearly in the direction of `r`; with `f = |r|^2 / <u, r>`,
 //! `<r, y> = f <u, y>` but for a small error. The centre is the same for all, so that a neighbour's code means the
-//! same wherever it is met, and equal codes give bit-equal distances: a walk relies on it.
+//! same wherever it is met, and equal codes give bit-equal distances: a beam search relies on it.
 //!
 //! Distances are `|r|^2 - 2 <r, y>` with `y = P (q - mean) / unit`, which orders as the distance does (under cosine of unit
 //! vectors); under dot product `-2 <r, y>` with `y = P q / unit`.
@@ -95,7 +95,7 @@ impl Frame {
             .for_each(|(byte, high)| *byte |= high << 4);
         let add = match self.metric {
             Metric::Dot => 0.0,
-            // Zeros, which are like nothing, are as far as what has a product of 0: by distance they were nearer than most rows, and walks
+            // Zeros, which are like nothing, are as far as what has a product of 0: by distance they were nearer than most rows, and beam searches
             // met nothing else.
             Metric::Cosine if squares == 0.0 => dot(r, r) + 1.0 / (self.unit * self.unit),
             Metric::Cosine | Metric::Euclid | Metric::Manhattan => dot(r, r),

@@ -61,7 +61,7 @@ impl Graph {
         self
     }
 
-    /// Takes codes and the first edges of each node into RAM, by one pass over the nodes: from now on walks read nothing, and
+    /// Takes codes and the first edges of each node into RAM, by one pass over the nodes: from now on beam searches read nothing, and
     /// only the nodes found nearest are read; not even these if the vectors are in RAM too. About
     /// `2.2 * edges + dims / 2 + 8` bytes per vector, and itself; fails if the consumer hasn't them.
     pub fn into_ram(

@@ -5,7 +5,7 @@ use crate::calibration::DEPTHS;
 /// What was measured with so much patience, over the held-out rows, for the 10 nearest and for the 100 nearest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraphPoint {
-    /// Nodes read without finding anything better before a walk ends.
+    /// Nodes read without finding anything better before a beam search ends.
     pub patience: u32,
     pub recall: [f32; 2],
     pub reads: [f32; 2],
@@ -17,7 +17,7 @@ pub struct GraphCalibration {
     pub points: Vec<GraphPoint>,
 }
 
-/// What a walk is given, and what it is expected to take.
+/// What a beam search is given, and what it is expected to take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// Nodes read without finding anything better before it ends.

@@ -37,7 +37,7 @@ const POINT_BYTES: usize = 20;
 const POINTS: usize = 64;
 
 /// One in this many nodes is an entry point, but so many at least, and at most. Where rows lie in tight clusters, few
-/// edges lead from one to the next: then a walk gets no farther than the clusters it begins in.
+/// edges lead from one to the next: then a beam search gets no farther than the clusters it begins in.
 const ENTRY_SHARE: u32 = 100;
 const ENTRIES: std::ops::RangeInclusive<u32> = 256..=1 << 17;
 

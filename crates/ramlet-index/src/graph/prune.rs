@@ -7,7 +7,7 @@ use super::interleaved::Interleaved;
 use crate::Metric;
 
 /// A candidate is left out if one already chosen is nearer to it than the node is, by this factor (of squared
-/// distances). Above 1, some longer edges stay, which make walks short. "DiskANN", section 2.3. (1.1 is as good, 1.0 and
+/// distances). Above 1, some longer edges stay, which make beam searches short. "DiskANN", section 2.3. (1.1 is as good, 1.0 and
 /// 1.4 need a twentieth more reads.)
 const ALPHA: f32 = 1.2;
 

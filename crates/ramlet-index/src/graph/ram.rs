@@ -1,4 +1,4 @@
-//! Edges and codes in RAM, where there is room for them: a walk then reads nothing, and only the nodes that it found
+//! Edges and codes in RAM, where there is room for them: a beam search then reads nothing, and only the nodes that it found
 //! nearest are read and scored exactly.
 //!
 //! Taken from the nodes at open: the first edges of each node (they stand in the order of their choice, so a prefix is
@@ -15,7 +15,7 @@ use ramlet_memory::{AnonBuf, Consumer};
 use super::code::{AT_ONCE, CodedQuery};
 use super::layout::{DEGREE_MAX, Node, NodeLayout};
 use super::meta::Meta;
-use super::pool::Pool;
+use super::search_list::SearchList;
 use crate::error::{IndexError, Result};
 use crate::reading::stream;
 use crate::rows_file::RowsFile;
@@ -95,7 +95,7 @@ impl std::ops::Deref for GraphInRam {
     }
 }
 
-/// One thread's memory for walks in RAM.
+/// One thread's memory for beam searches in RAM.
 #[derive(Debug, Default)]
 pub(super) struct RamLists {
     seen: Vec<u32>,
@@ -217,16 +217,16 @@ impl Ram {
     }
 
     /// Visits the nearest nodes known until all of them are visited.
-    pub(super) fn walk(
+    pub(super) fn beam_search(
         &self,
         query: &CodedQuery,
-        pool: &mut Pool,
+        candidates: &mut SearchList,
         lists: &mut RamLists,
         kernels: &Kernels,
         stats: &mut SearchStats,
     ) {
         lists.start(self.coded_bytes);
-        while let Some((_, node)) = pool.visit() {
+        while let Some((_, node)) = candidates.visit() {
             self.gather(node, lists);
             let count = lists.ids.len();
             let mut distances = [0.0f32; AT_ONCE];
@@ -234,8 +234,8 @@ impl Ram {
             query.estimate(kernels, &lists.codes, &lists.adds, &lists.scales, distances);
             stats.codes_scored += count as u64;
             for (distance, id) in distances.iter().zip(&lists.ids) {
-                if *distance <= pool.threshold() {
-                    pool.offer(*distance, *id);
+                if *distance <= candidates.threshold() {
+                    candidates.offer(*distance, *id);
                 }
             }
         }

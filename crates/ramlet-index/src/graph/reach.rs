@@ -23,7 +23,7 @@ impl Reached {
     }
 }
 
-/// The entry points with those added that no walk from them would ever meet, ascending.
+/// The entry points with those added that no beam search from them would ever meet, ascending.
 ///
 /// Whole passes over the lists, until one finds nothing new; edges back make that a few. Holds a bit per node.
 pub(super) fn complete(links: &Stored<'_>, rows: u32, degree: usize, entries: Vec<u32>) -> Result<Vec<u32>> {

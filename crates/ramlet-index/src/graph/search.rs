@@ -1,4 +1,4 @@
-//! Searching: walk, or visit the listed rows, or all.
+//! Searching: beam search, or visit the listed rows, or all.
 
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
@@ -7,7 +7,7 @@ use roaring::RoaringBitmap;
 use super::disk_graph::Graph;
 use super::expected::Expected;
 use super::layout::Node;
-use super::walk::{GraphLists, MET_USUAL, Walk};
+use super::beam_search::{GraphLists, MET_USUAL, BeamSearch};
 use crate::error::{IndexError, Result};
 use crate::positions::{find_positions, read_listed};
 use crate::reading::{ALONE_COST, LISTED_ROWS, stream};
@@ -26,13 +26,13 @@ const ROOM_MAX: usize = 1 << 18;
 /// enough for the target, and eight times that found no other cluster.)
 const PATIENCE_MIN: f64 = 4.0;
 
-/// Rows of a walk that keeps its own, where it has fewer to find: patience was measured with so many.
+/// Rows of a beam search that keeps its own, where it has fewer to find: patience was measured with so many.
 const MET_MIN: usize = 10;
 
 /// In RAM, nodes visited grow with this power of how many times fewer edges there are than on disk.
 const RAM_POWER: f64 = 0.8;
 
-/// Nodes read per node wanted after a walk in RAM, and a few more: by 4 bits they aren't quite in order.
+/// Nodes read per node wanted after a beam search in RAM, and a few more: by 4 bits they aren't quite in order.
 const RESCORED: usize = 2;
 const RESCORED_MORE: usize = 10;
 
@@ -43,12 +43,12 @@ enum Way {
     All,
     /// Only the rows of the bitmap, each by its position.
     Listed,
-    Walk(Expected),
+    BeamSearch(Expected),
 }
 
 impl Graph {
-    /// Bytes that a walk for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
-    pub fn bytes_for_walk(k: usize) -> u64 {
+    /// Bytes that a beam search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
+    pub fn bytes_for_beam_search(k: usize) -> u64 {
         GraphLists::bytes_for(k)
     }
 
@@ -80,7 +80,7 @@ impl Graph {
                 reads: far.reads.max(near.reads + near.patience / share),
             };
             if expected.reads < all {
-                (Way::Walk(expected), expected.reads)
+                (Way::BeamSearch(expected), expected.reads)
             } else {
                 (Way::All, all)
             }
@@ -102,7 +102,7 @@ impl Graph {
         )))
     }
 
-    fn walk(
+    fn beam_search(
         &self,
         search: &mut Offering<'_, '_>,
         expected: Expected,
@@ -111,7 +111,7 @@ impl Graph {
         io: &mut IoContext,
         stats: &mut SearchStats,
     ) -> Result<()> {
-        let mut walk = Walk {
+        let mut beam = BeamSearch {
             graph: self,
             lists,
             buf,
@@ -122,17 +122,17 @@ impl Graph {
         if let Some(ram) = &self.ram {
             // What fewer edges lead to is less: more nodes are visited for the same.
             let room = (wanted / ram.share(self.degree()).powf(RAM_POWER)) as usize;
-            walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
-            walk.in_ram(ram, stats);
-            return rescore(&mut walk, search, io, stats);
+            beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
+            beam.in_ram(ram, stats);
+            return rescore(&mut beam, search, io, stats);
         }
         let room = (wanted * ROOM) as usize;
-        walk.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
+        beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
         let patience = (expected.patience.ceil() as u64).max(1);
         let mut stale = 0;
-        let mut met = std::mem::take(&mut walk.lists.met);
+        let mut met = std::mem::take(&mut beam.lists.met);
         // Patience is for who looks for ten of this graph's rows. For fewer, or with what other segments have found before, hardly any node
-        // on the way is better than what is there, and the walk would end far from its goal.
+        // on the way is better than what is there, and the beam search would end far from its goal.
         let k = search.top.k();
         let keeps_met = k < MET_MIN || !search.top.is_empty();
         met.clear(if keeps_met { k.max(MET_MIN) } else { 0 });
@@ -144,7 +144,7 @@ impl Graph {
             } else {
                 self.width
             };
-            let visited = walk.round(width, io, stats, &mut |node, io, stats| {
+            let visited = beam.round(width, io, stats, &mut |node, io, stats| {
                 let (found, row) = (search.found, node.number());
                 let distance = search.query.distance_of_row(node.vector());
                 search.offer_with(distance, row, io, stats)?;
@@ -160,7 +160,7 @@ impl Graph {
             }
         }
         if met.k() <= MET_USUAL {
-            walk.lists.met = met;
+            beam.lists.met = met;
         }
         Ok(())
     }
@@ -245,9 +245,9 @@ impl Graph {
     }
 }
 
-/// Reads the nearest of what a walk in RAM found, until as many rows as are wanted are among them, and some more.
+/// Reads the nearest of what a beam search in RAM found, until as many rows as are wanted are among them, and some more.
 fn rescore(
-    walk: &mut Walk<'_>,
+    beam: &mut BeamSearch<'_>,
     search: &mut Offering<'_, '_>,
     io: &mut IoContext,
     stats: &mut SearchStats,
@@ -256,7 +256,7 @@ fn rescore(
     let (mut at, mut end) = (0, k * RESCORED + RESCORED_MORE);
     let mut admitted = 0;
     loop {
-        let read = walk.read_ranks(at..end, io, stats, &mut |vector, number, io, stats| {
+        let read = beam.read_ranks(at..end, io, stats, &mut |vector, number, io, stats| {
             search.offer(vector, number, io, stats)
         })?;
         at += read;
@@ -335,12 +335,12 @@ impl VectorIndex for Graph {
         };
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
-            (Way::Walk(expected), _) => {
-                self.walk(&mut search, expected, own.of(), buf, io, stats)?;
+            (Way::BeamSearch(expected), _) => {
+                self.beam_search(&mut search, expected, own.of(), buf, io, stats)?;
                 if search.top.len() == search.top.k() {
                     return Ok(());
                 }
-                // The walk met too few that may be found: then all are looked at.
+                // The beam search met too few that may be found: then all are looked at.
                 search.again = true;
                 match only {
                     Some(only) => self.listed(&mut search, only, lists, buf, io, stats),

@@ -120,7 +120,7 @@ pub(super) struct Candidates {
     /// Whether what was found elsewhere doesn't count yet.
     alone: bool,
     /// Rows to choose the nearest from.
-    pool: usize,
+    oversampled: usize,
     room: usize,
     /// The first rows so many that are known without reading: their distances as good as exact, or the rows themselves.
     known: Known,
@@ -135,20 +135,20 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// `pool` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`].
-    pub(super) fn start(&mut self, pool: usize, filtered: bool, more: usize, known: Known) {
+    /// `oversampled` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`].
+    pub(super) fn start(&mut self, oversampled: usize, filtered: bool, more: usize, known: Known) {
         self.list.clear();
-        self.uppers.clear(pool);
+        self.uppers.clear(oversampled);
         (self.known, self.corrected, self.alone_read) = (known, false, 0);
-        (self.filtered, self.admitted, self.pool) = (filtered, 0, pool);
+        (self.filtered, self.admitted, self.oversampled) = (filtered, 0, oversampled);
         self.alone = false;
-        let room = pool.saturating_mul(CANDIDATES_PER_WANTED);
-        self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(pool);
+        let room = oversampled.saturating_mul(CANDIDATES_PER_WANTED);
+        self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(oversampled);
         self.list.reserve_exact(self.room + more);
         self.positions.clear();
         self.positions.reserve_exact(self.room + more);
         self.distances.clear();
-        self.distances.reserve_exact(self.room + more + pool);
+        self.distances.reserve_exact(self.room + more + oversampled);
         self.rescored.clear();
         self.rescored.reserve_exact(self.room + more);
     }
@@ -164,7 +164,7 @@ impl Candidates {
     /// Until [`Candidates::kth_distance`], the nearest so many are kept here, whatever was found elsewhere. Nothing was pushed yet.
     pub(super) fn keep(&mut self, rows: usize) {
         self.alone = true;
-        self.uppers.clear(self.pool.max(rows));
+        self.uppers.clear(self.oversampled.max(rows));
     }
 
     /// The distance of the last of so many rows that lie nearest; `None`: there aren't that many.
@@ -293,9 +293,9 @@ impl Candidates {
         reads.reserve(rows.blocks_in(buf)? as usize);
         self.list.sort_unstable_by(nearest_first);
         self.correct(search.top.k());
-        // The pool is read whole if one was asked for.
+        // The candidates are read whole if one was asked for.
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
-        let mut forced = if asked { self.pool } else { 0 };
+        let mut forced = if asked { self.oversampled } else { 0 };
         if asked {
             self.known.held = 0;
         }
@@ -317,10 +317,10 @@ impl Candidates {
             }
             self.read(search, rows, reads, buf)?;
         }
-        self.list.truncate(self.pool);
+        self.list.truncate(self.oversampled);
         self.admitted = self.admitted.min(self.list.len());
         // What is surely among the nearest has a better score for little.
-        self.choose_nearest(self.pool);
+        self.choose_nearest(self.oversampled);
         self.look(search, held);
         // By the codes beside SQ8 rows scores would be far off.
         if codes.rescore.is_none() {
@@ -340,7 +340,7 @@ impl Candidates {
     /// Greatest possible distances of what is left: some that were read lie beyond what was thought possible, and what rules out others
     /// must not rule out these, or fewer would be found than there are.
     fn begin_uppers_again(&mut self) {
-        self.uppers.clear(self.pool);
+        self.uppers.clear(self.oversampled);
         for candidate in &self.list {
             self.uppers.push(candidate.upper(), candidate.position);
         }

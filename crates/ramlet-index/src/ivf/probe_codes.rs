@@ -309,7 +309,7 @@ impl Ivf {
         let views = codes.views(search.query.kernels(), effort);
         let wanted = search.top.k();
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
-        let pool = ((wanted as f64 * over).ceil() as usize)
+        let oversampled = ((wanted as f64 * over).ceil() as usize)
             .min(self.meta.shape.rows as usize)
             .max(wanted);
         let per_scan = GROUPS as usize * GROUP;
@@ -323,7 +323,7 @@ impl Ivf {
             held: views.held(),
             rows: self.rows.held(),
         };
-        code_lists.candidates.start(pool, filtered, per_scan, known);
+        code_lists.candidates.start(oversampled, filtered, per_scan, known);
         let (mut visited, mut begun) = (0, None);
         loop {
             let found = search.top.len() + lists.codes.candidates.found();

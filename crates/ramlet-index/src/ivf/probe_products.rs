@@ -38,7 +38,7 @@ impl Ivf {
         self.rank_for(search, want, effort.probes, lists);
         let (view, wanted) = (products.groups.view(), search.top.k());
         let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
-        let pool = ((wanted as f64 * over).ceil() as usize)
+        let oversampled = ((wanted as f64 * over).ceil() as usize)
             .min(self.meta.shape.rows as usize)
             .max(wanted);
         // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
@@ -59,11 +59,11 @@ impl Ivf {
             Some(numbers) => {
                 epsilon = effort.bounds().fine;
                 let last = (effort.epsilon.fine, known);
-                lists.products.start_known(numbers, pool, filtered, last);
+                lists.products.start_known(numbers, oversampled, filtered, last);
             }
             None => {
                 let sq8 = sq8.map(|_| (filtered, known));
-                lists.products.start(pool, narrows, whole_blocks, sq8);
+                lists.products.start(oversampled, narrows, whole_blocks, sq8);
             }
         }
         let (mut visited, mut begun) = (0, None);
@@ -88,7 +88,7 @@ impl Ivf {
                 let cluster = lists.clusters[place] as u32;
                 if row_bitmap {
                     let of = (cluster, epsilon);
-                    self.visit_products_bitmap((products, &view), search, (want, pool), of, lists, buf)?;
+                    self.visit_products_bitmap((products, &view), search, (want, oversampled), of, lists, buf)?;
                     continue;
                 }
                 let known = &lists.products.known;
@@ -100,14 +100,14 @@ impl Ivf {
                 let next = next.map_or(0..0, |next| groups(&self.meta.positions(*next as u32)));
                 self.visit_products(products, &view, search, (cluster, epsilon), (lists, next));
                 if lists.products.is_full(search.top) {
-                    self.read_products(search, want, pool, lists, buf)?;
+                    self.read_products(search, want, oversampled, lists, buf)?;
                 }
             }
-            self.visit_missing(products, search, (want, epsilon, pool), lists, buf)?;
+            self.visit_missing(products, search, (want, epsilon, oversampled), lists, buf)?;
             visited = sorted;
             search.stats.probes = visited as u64;
             if products.numbers.is_none() {
-                self.read_products(search, want, pool, lists, buf)?;
+                self.read_products(search, want, oversampled, lists, buf)?;
             }
             if tells {
                 lists.products.known.ask(search)?;
@@ -185,7 +185,7 @@ impl Ivf {
         &self,
         products: &Products,
         search: &mut Search<'_, '_>,
-        (want, epsilon, pool): (&Want, f32, usize),
+        (want, epsilon, oversampled): (&Want, f32, usize),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -202,7 +202,7 @@ impl Ivf {
                 })?,
             }
             if lists.products.is_full(search.top) {
-                self.read_products(search, want, pool, lists, buf)?;
+                self.read_products(search, want, oversampled, lists, buf)?;
             }
         }
         missing.clear();
@@ -300,14 +300,14 @@ impl Ivf {
         &self,
         search: &mut Search<'_, '_>,
         want: &Want,
-        pool: usize,
+        oversampled: usize,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
         if lists.products.numbers.is_some() {
             return self.narrow_known(search, want, lists, buf);
         }
-        let most = BATCH.max(pool);
+        let most = BATCH.max(oversampled);
         lists.reads.clear();
         lists.reads.reserve(most);
         lists.positions.clear();
@@ -316,9 +316,9 @@ impl Ivf {
         let file = sq8.map_or(&self.rows, |sq8| &sq8.file);
         let mut candidates = std::mem::take(&mut lists.products.candidates);
         let mut rest = &mut candidates[..];
-        let mut is_pool = true;
+        let mut is_oversampled = true;
         while !rest.is_empty() {
-            let (now, later) = nearest(rest, if is_pool { pool } else { BATCH });
+            let (now, later) = nearest(rest, if is_oversampled { oversampled } else { BATCH });
             let limit = match sq8 {
                 Some(_) => lists.products.known.limit(search.top),
                 None => search.top.threshold(),
@@ -332,8 +332,8 @@ impl Ivf {
             } = &mut *lists;
             let (blocks, whole_blocks) = (&mut products.blocks, products.whole_blocks);
             positions.clear();
-            // The pool is read whole.
-            let likely = now.iter().filter(|row| is_pool || row.distance - row.error <= limit);
+            // The candidates are read whole.
+            let likely = now.iter().filter(|row| is_oversampled || row.distance - row.error <= limit);
             let mut any = false;
             for row in likely {
                 any = true;
@@ -342,7 +342,7 @@ impl Ivf {
                     positions.push(row.position);
                 }
             }
-            (rest, is_pool) = (later, false);
+            (rest, is_oversampled) = (later, false);
             if !any {
                 break;
             }

@@ -232,7 +232,7 @@ impl ProductLists {
     pub(super) fn start_known(
         &mut self,
         numbers: RowIdsLayout,
-        pool: usize,
+        oversampled: usize,
         filtered: bool,
         (reach, known): (f32, Known),
     ) {
@@ -242,14 +242,14 @@ impl ProductLists {
         self.missing.clear();
         (self.numbers, self.has_sq8) = (Some(numbers), false);
         self.reach = reach;
-        self.known.start(pool, filtered, per_scan, known);
+        self.known.start(oversampled, filtered, per_scan, known);
     }
 
     /// For codes that don't. `sq8`: whether a filter must be asked about rows that are looked at in SQ8 rows, and what is known of
     /// rows without reading them.
     pub(super) fn start(
         &mut self,
-        pool: usize,
+        oversampled: usize,
         narrows: bool,
         whole_blocks: bool,
         sq8: Option<(bool, Known)>,
@@ -257,19 +257,19 @@ impl ProductLists {
         let per_scan = GROUPS as usize * GROUP;
         (self.numbers, self.has_sq8) = (None, sq8.is_some());
         if let Some((filtered, known)) = sq8 {
-            self.known.start(pool, filtered, sq8_rows::ROWS, known);
+            self.known.start(oversampled, filtered, sq8_rows::ROWS, known);
         }
         self.query.start();
         self.blocks.clear();
         self.whole_blocks = whole_blocks;
         self.sums.reserve(per_scan);
         self.candidates.clear();
-        self.uppers.clear(if narrows { pool } else { 0 });
+        self.uppers.clear(if narrows { oversampled } else { 0 });
         self.narrows = narrows;
-        self.room = pool
+        self.room = oversampled
             .saturating_mul(CANDIDATES_PER_WANTED)
             .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
-            .max(pool);
+            .max(oversampled);
         self.candidates.reserve_exact(self.room + per_scan);
         self.blocks.reserve(self.room);
         self.missing.clear();

@@ -204,7 +204,7 @@ impl Ivf {
         &self,
         (products, view): (&Products, &PinnedView),
         search: &mut Search<'_, '_>,
-        (want, pool): (&Want, usize),
+        (want, oversampled): (&Want, usize),
         of: (u32, f32),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -224,7 +224,7 @@ impl Ivf {
             }
             done = search.scan_positions(&self.rows, &lists.positions, &mut lists.reads, buf);
             if done.is_ok() && lists.products.is_full(search.top) {
-                done = self.read_products(search, want, pool, lists, buf);
+                done = self.read_products(search, want, oversampled, lists, buf);
             }
         }
         drop(groups);

@@ -167,7 +167,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
 }
 
 #[test]
-fn wider_walks_find_as_much() {
+fn wider_beams_find_as_much() {
     let mut random = Random::new(2);
     let disk = Disk::ram();
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 6000, &mut random);
@@ -178,7 +178,7 @@ fn wider_walks_find_as_much() {
 }
 
 #[test]
-fn more_neighbours_make_no_longer_walks() {
+fn more_neighbours_make_no_longer_searches() {
     let mut random = Random::new(15);
     let disk = Disk::files();
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 6000, &mut random);
@@ -745,7 +745,7 @@ fn equal_rows_and_zeros_do_not_take_the_place_of_others() {
     let mut zeros: Vec<Vec<f32>> = (0..9000).map(|_| vector()).collect();
     zeros.iter_mut().step_by(3).for_each(|vector| vector.fill(0.0));
     let queries: Vec<Vec<f32>> = (0..40).map(|_| vector()).collect();
-    // In RAM a walk may know of no more rows than are equal: then it takes more.
+    // In RAM a beam search may know of no more rows than are equal: then it takes more.
     for (metric, vectors, effort) in [
         (Metric::Euclid, &equals, 512),
         (Metric::Cosine, &equals, 512),

@@ -49,7 +49,7 @@ const COST: Coefficients = Coefficients {
 const FURTHER_PAGE: f64 = 0.15;
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
-/// What waking up costs a walk, of what it costs a thread that had a core alone: others have kept it awake.
+/// What waking up costs a beam search, of what it costs a thread that had a core alone: others have kept it awake.
 const WAKE_OF_MANY: f64 = 0.25;
 /// Where two limits are near each other, one waits for the other: 5,600 searches by the processor and 5,700 by the disk were
 /// 4,450 (64 MB, recall .95). The power of the mean that says so.

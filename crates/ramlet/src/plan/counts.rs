@@ -252,12 +252,12 @@ pub fn nodes(spec: &Spec) -> f64 {
     (on_line(&NODES, 1.0 - spec.recall) * (rows.ln() / NODES_ROWS.ln()) * easy * results).min(rows)
 }
 
-/// Codes looked at by a walk that reads so many nodes.
+/// Codes looked at by a beam search that reads so many nodes.
 pub fn codes_of_nodes(spec: &Spec, nodes: f64, degree: u32) -> f64 {
     entries(spec) + nodes * f64::from(degree) * NEIGHBOURS
 }
 
-/// Codes looked at by a walk over edges in RAM.
+/// Codes looked at by a beam search over edges in RAM.
 pub fn codes_in_ram(spec: &Spec, degree: u32) -> f64 {
     let edges = (bytes::GRAPH_EDGES as f64).min(f64::from(degree));
     let visited = nodes(spec) * (f64::from(degree) / edges).powf(FEWER_EDGES);
@@ -269,7 +269,7 @@ fn entries(spec: &Spec) -> f64 {
     (rows / ENTRY_SHARE).clamp(ENTRIES.0, ENTRIES.1).min(rows)
 }
 
-/// Nodes read after a walk in RAM: two for each result, and ten.
+/// Nodes read after a beam search in RAM: two for each result, and ten.
 pub fn rescored(spec: &Spec) -> f64 {
     (2.0 * f64::from(spec.k) + 10.0).min(spec.points as f64)
 }

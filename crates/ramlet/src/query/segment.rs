@@ -123,7 +123,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     };
     let rounds = match found.index {
         "ivf" | "parts" => Ivf::bytes_for_rounds(scratch.top.k()),
-        "hnsw" => Graph::bytes_for_walk(scratch.top.k()),
+        "hnsw" => Graph::bytes_for_beam_search(scratch.top.k()),
         _ => 0,
     };
     let _picked = rare.reserve(picked + rounds)?;

@@ -40,7 +40,7 @@ pub struct Shelf {
 
 /// Reads that keep a disk busy, of all searches together.
 const READS_AT_ONCE: usize = 64;
-/// A walk that reads more nodes at once reads many in vain; one that reads fewer waits for each.
+/// A beam search that reads more nodes at once reads many in vain; one that reads fewer waits for each.
 const GRAPH_WIDTHS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Nodes of a graph that each of so many search threads reads at once, so that together they keep the disk busy.

@@ -1,6 +1,6 @@
-//! The nodes that a walk knows of, nearest first.
+//! The nodes that a beam search knows of, nearest first.
 
-/// A node that a walk knows of.
+/// A node that a beam search knows of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) distance: f32,
@@ -19,14 +19,14 @@ impl Known {
 /// No set of visited nodes is needed beside it: a node's distance is the same whenever it is met, so that one still here is
 /// recognised by its place, and one forgotten is too far ever to come back.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct SearchList {
     known: Vec<Known>,
     room: usize,
     /// All before this are visited.
     first: usize,
 }
 
-impl Pool {
+impl SearchList {
     /// Forgets all; allocates when `room` is larger than ever before.
     pub(crate) fn clear(&mut self, room: usize) {
         self.known.clear();
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn keeps_the_nearest_once_each_and_visits_them_in_order() {
-        let mut pool = Pool::default();
-        pool.clear(3);
+        let mut candidates = SearchList::default();
+        candidates.clear(3);
         for (distance, id) in [
             (5.0, 1),
             (3.0, 2),
@@ -100,17 +100,17 @@ mod tests {
             (5.0, 1),
             (3.0, 5),
         ] {
-            pool.offer(distance, id);
+            candidates.offer(distance, id);
         }
-        assert_eq!(pool.threshold(), 3.0);
-        assert_eq!(pool.visit(), Some((0, 4)));
-        assert_eq!(pool.visit(), Some((1, 2)));
-        pool.offer(0.5, 9);
+        assert_eq!(candidates.threshold(), 3.0);
+        assert_eq!(candidates.visit(), Some((0, 4)));
+        assert_eq!(candidates.visit(), Some((1, 2)));
+        candidates.offer(0.5, 9);
         // 5 was the farthest and is gone; 2 comes again and is known.
-        pool.offer(3.0, 2);
-        assert_eq!(pool.visit(), Some((0, 9)));
-        assert_eq!(pool.visit(), None);
-        pool.offer(0.75, 7);
-        assert_eq!(pool.visit(), Some((1, 7)));
+        candidates.offer(3.0, 2);
+        assert_eq!(candidates.visit(), Some((0, 9)));
+        assert_eq!(candidates.visit(), None);
+        candidates.offer(0.75, 7);
+        assert_eq!(candidates.visit(), Some((1, 7)));
     }
 }

@@ -1,4 +1,4 @@
-//! Walking towards a query: read the nearest nodes known and not visited, look at their neighbours' codes.
+//! Beam search for a query (DiskANN): read the nearest nodes known and not visited, look at their neighbours' codes.
 
 use ramlet_io::IoContext;
 use ramlet_kernels::Kernels;
@@ -7,45 +7,45 @@ use ramlet_memory::AnonBuf;
 use super::code::{AT_ONCE, CodedQuery};
 use super::disk_graph::{Graph, WIDTH_MAX};
 use super::layout::Node;
-use super::pool::{Known, Pool};
+use super::search_list::{Known, SearchList};
 use super::ram::{Ram, RamLists};
 use crate::TopK;
 use crate::error::Result;
 use crate::search_stats::SearchStats;
 
-/// One thread's memory for walks.
+/// One thread's memory for beam searches.
 #[derive(Debug, Default)]
 pub(crate) struct GraphLists {
     query: CodedQuery,
-    pool: Pool,
+    candidates: SearchList,
     /// Nodes of one round, and how to read them.
     picked: Vec<u32>,
     reads: Vec<(u64, u32)>,
     ram: RamLists,
-    /// The nearest rows that a walk has met, where the result doesn't tell how near it has come.
+    /// The nearest rows that a beam search has met, where the result doesn't tell how near it has come.
     pub(super) met: TopK,
 }
 
 impl GraphLists {
-    /// Bytes that a walk for the `k` nearest takes as long as it lasts, beyond what is kept for the next.
+    /// Bytes that a beam search for the `k` nearest takes as long as it lasts, beyond what is kept for the next.
     pub(crate) fn bytes_for(k: usize) -> u64 {
         TopK::bytes_for(k.saturating_sub(MET_USUAL)) as u64
     }
 }
 
 /// Known nodes that a usual search keeps.
-const POOL_USUAL: usize = 512;
+const CANDIDATES_USUAL: usize = 512;
 
 /// Rows met that a usual search keeps.
 pub(super) const MET_USUAL: usize = 128;
 
 /// Bytes of a thread's lists in usual searches.
 pub(super) const fn lists_bytes(dims: usize) -> usize {
-    9 * dims + POOL_USUAL * size_of::<Known>() + WIDTH_MAX * 20 + TopK::bytes_for(MET_USUAL)
+    9 * dims + CANDIDATES_USUAL * size_of::<Known>() + WIDTH_MAX * 20 + TopK::bytes_for(MET_USUAL)
 }
 
-/// A walk under way.
-pub(super) struct Walk<'w> {
+/// A beam search under way.
+pub(super) struct BeamSearch<'w> {
     pub(super) graph: &'w Graph,
     pub(super) lists: &'w mut GraphLists,
     pub(super) buf: &'w mut AnonBuf,
@@ -54,19 +54,19 @@ pub(super) struct Walk<'w> {
     pub(super) skipped: Option<u32>,
 }
 
-impl Walk<'_> {
+impl BeamSearch<'_> {
     /// Knows the entry points, and at most `room` nodes at any time.
     pub(super) fn start(&mut self, floats: &[f32], room: usize, stats: &mut SearchStats) {
         let GraphLists {
             query,
-            pool,
+            candidates,
             picked,
             reads,
             ..
         } = &mut *self.lists;
         let meta = &self.graph.meta;
         query.prepare(&meta.frame, floats);
-        pool.clear(room);
+        candidates.clear(room);
         picked.reserve(WIDTH_MAX);
         reads.reserve(WIDTH_MAX);
         for first in (0..meta.entries).step_by(AT_ONCE) {
@@ -76,7 +76,7 @@ impl Walk<'_> {
             let [codes, adds, scales] = meta.codes(some.clone());
             query.estimate(self.kernels, codes, adds, scales, distances);
             for (distance, i) in distances.iter().zip(some) {
-                pool.offer(number(*distance), meta.entry(i));
+                candidates.offer(number(*distance), meta.entry(i));
             }
         }
         stats.codes_scored += meta.entries as u64;
@@ -92,7 +92,7 @@ impl Walk<'_> {
     ) -> Result<usize> {
         let GraphLists {
             query,
-            pool,
+            candidates,
             picked,
             reads,
             ..
@@ -100,7 +100,7 @@ impl Walk<'_> {
         picked.clear();
         reads.clear();
         while picked.len() < width
-            && let Some((_, id)) = pool.visit()
+            && let Some((_, id)) = candidates.visit()
         {
             if Some(id) != self.skipped {
                 picked.push(id);
@@ -121,8 +121,8 @@ impl Walk<'_> {
             stats.codes_scored += count as u64;
             for (i, distance) in distances.iter().enumerate() {
                 let distance = number(*distance);
-                if distance <= pool.threshold() {
-                    pool.offer(distance, self.graph.meta.check_node(node.id(i))?);
+                if distance <= candidates.threshold() {
+                    candidates.offer(distance, self.graph.meta.check_node(node.id(i))?);
                 }
             }
         }
@@ -130,16 +130,16 @@ impl Walk<'_> {
     }
 }
 
-impl Walk<'_> {
+impl BeamSearch<'_> {
     /// Visits in RAM all that is near, without reading anything.
     pub(super) fn in_ram(&mut self, ram: &Ram, stats: &mut SearchStats) {
         let GraphLists {
             query,
-            pool,
+            candidates,
             ram: lists,
             ..
         } = &mut *self.lists;
-        ram.walk(query, pool, lists, self.kernels, stats);
+        ram.beam_search(query, candidates, lists, self.kernels, stats);
     }
 
     /// Reads the known nodes of these ranks, and shows them; how many there were.
@@ -151,11 +151,11 @@ impl Walk<'_> {
         each: &mut dyn FnMut(&[u8], u32, &mut IoContext, &mut SearchStats) -> Result<()>,
     ) -> Result<usize> {
         let GraphLists {
-            pool, picked, reads, ..
+            candidates, picked, reads, ..
         } = &mut *self.lists;
         picked.clear();
         reads.clear();
-        picked.extend(pool.ranks(ranks.start..ranks.end.min(ranks.start + WIDTH_MAX)));
+        picked.extend(candidates.ranks(ranks.start..ranks.end.min(ranks.start + WIDTH_MAX)));
         if let Some(ram) = self.graph.ram.as_ref().filter(|ram| ram.has_vectors()) {
             for (vector, number) in picked.iter().filter_map(|node| ram.vector(*node)) {
                 stats.rows_scored += 1;
