@@ -15,7 +15,7 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, PinnedRows, Progress, Query,
+    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, CachedRows, Progress, Query,
     Result, RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
@@ -128,10 +128,10 @@ fn open(storage: &dyn Storage, name: &str) -> RowsFile {
     RowsFile::new(Arc::new(file), meta).expect("few rows")
 }
 
-fn load(storage: &dyn Storage, name: &str) -> PinnedRows {
+fn load(storage: &dyn Storage, name: &str) -> CachedRows {
     let consumer = Ledger::new(8 << 30).consumer("bench", 8 << 30);
     let mut io = IoContext::for_storage(storage, 64).expect("a reader");
-    PinnedRows::load(
+    CachedRows::load(
         &open(storage, name),
         &consumer,
         &mut io,

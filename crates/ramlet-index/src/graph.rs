@@ -6,7 +6,7 @@
 //! one read per node visited, none per neighbour looked at. RAM holds a sample of the nodes, by whose codes a beam search
 //! begins.
 //!
-//! Three files: nodes; each segment row's node; what is held in RAM ([`meta`]). Nodes stand in the order of clusters
+//! Three files: nodes; each segment row's node; what is resident ([`meta`]). Nodes stand in the order of clusters
 //! (an inverted file is built first and thrown away), so that neighbours' numbers lie near each other.
 //!
 //! Subramanya et al., "DiskANN" (2019) for the pruning and for graphs on disk; Malkov and Yashunin, "HNSW" (2016).

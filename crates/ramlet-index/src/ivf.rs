@@ -19,7 +19,7 @@ mod codes;
 mod effort;
 mod encode;
 mod probe_threshold;
-mod held;
+mod resident;
 mod inspect;
 mod kmeans;
 mod lists;
@@ -55,4 +55,4 @@ pub use build::{
 pub use super_centroids::count as super_centroids_of;
 pub use codes::CodesInRam;
 pub use inverted_file::Ivf;
-pub use meta::{centroid_bytes, held_bytes};
+pub use meta::{centroid_bytes, resident_bytes};

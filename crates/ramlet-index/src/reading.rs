@@ -4,7 +4,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
-use crate::pinned::PinnedView;
+use crate::cached_rows::CachedView;
 use crate::rows_file::RowsFile;
 
 /// Rows listed at a time when only some are allowed: 16 KiB of numbers.
@@ -77,11 +77,11 @@ pub(crate) fn check_stride(file: &RowsFile, row_bytes: usize) -> Result<()> {
 
 /// Of ascending positions those whose rows are in memory, with them, and the others.
 pub(crate) fn in_ram<'v, 'p>(
-    view: Option<&'v PinnedView>,
+    view: Option<&'v CachedView>,
     positions: &'p [u32],
 ) -> (impl Iterator<Item = (u32, &'v [u8])> + use<'v, 'p>, &'p [u32]) {
-    let held = view.map_or(0, PinnedView::held);
-    let (here, rest) = positions.split_at(positions.partition_point(|position| *position < held));
+    let resident = view.map_or(0, CachedView::resident);
+    let (here, rest) = positions.split_at(positions.partition_point(|position| *position < resident));
     let row = move |position: &u32| Some((*position, view?.row(*position)?));
     (here.iter().filter_map(row), rest)
 }

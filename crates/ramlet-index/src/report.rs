@@ -5,9 +5,9 @@
 pub struct PartUse {
     /// "rows", "positions", "centroids", "codes", ...
     pub name: &'static str,
-    /// Held by the index itself.
+    /// Resident, of the index itself.
     pub heap_bytes: u64,
-    /// Of its file, what is pinned into RAM.
+    /// Of its file, what is cached in RAM.
     pub pinned_bytes: u64,
     pub disk_bytes: u64,
 }

@@ -214,7 +214,7 @@ impl Rounds {
         let missing = new as f64 * missing_per_new;
         // That nothing was met says something only where what other segments hold is all nearer.
         let says = self.deep || !hits.is_empty();
-        // The first rounds have nothing before them that they could be held against.
+        // The first rounds have nothing before them that they could be compared with.
         last > 0 && says && missing <= caution * f64::from(1.0 - recall) * hits.len() as f64
     }
 
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(reach.limit(), 63.0, "more than is wanted is met");
         assert!(
             !reach.is_settled(0.95),
-            "the first has nothing to be held against"
+            "the first has nothing to be compared with"
         );
         (70..72).for_each(|row| reach.met(0.5, row));
         assert!(!reach.is_settled(0.95), "2 of 64, so 4 more may be missing");
@@ -401,7 +401,7 @@ mod tests {
         assert!(!reach.counts(200.0) && reach.counts(198.0));
         assert!(
             !reach.is_settled(0.95),
-            "the first round has nothing to be held against"
+            "the first round has nothing to be compared with"
         );
         (200..206).for_each(|row| reach.met(0.5, row));
         assert!(!reach.is_settled(0.95), "6 of 200, so 12 more may be missing");

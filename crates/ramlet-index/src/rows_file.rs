@@ -7,7 +7,7 @@ use ramlet_io::{BlockFile, IoContext};
 use ramlet_memory::AnonBuf;
 
 use crate::error::{IndexError, Result};
-use crate::pinned::{PinnedRows, PinnedView};
+use crate::cached_rows::{CachedRows, CachedView};
 
 /// A reader of a rows file, with its layout. A position is a row's place in the file.
 ///
@@ -16,7 +16,7 @@ use crate::pinned::{PinnedRows, PinnedView};
 pub struct RowsFile {
     file: Arc<BlockFile>,
     meta: RowsMeta,
-    in_ram: Option<PinnedRows>,
+    in_ram: Option<CachedRows>,
 }
 
 impl RowsFile {
@@ -33,7 +33,7 @@ impl RowsFile {
     }
 
     /// Single rows come from `rows`, which are its own, where they are there.
-    pub fn with_rows_in_ram(mut self, rows: PinnedRows) -> RowsFile {
+    pub fn with_rows_in_ram(mut self, rows: CachedRows) -> RowsFile {
         assert_eq!(
             (rows.rows(), rows.stride()),
             (self.rows(), self.stride()),
@@ -44,8 +44,8 @@ impl RowsFile {
     }
 
     /// The rows that need no read: the first ones, as far as they are in memory.
-    pub(crate) fn in_ram(&self) -> Option<PinnedView> {
-        self.in_ram.as_ref().map(PinnedRows::view)
+    pub(crate) fn in_ram(&self) -> Option<CachedView> {
+        self.in_ram.as_ref().map(CachedRows::view)
     }
 
     pub fn file(&self) -> &Arc<BlockFile> {
@@ -83,10 +83,10 @@ impl RowsFile {
     }
 
     /// The first rows so many need no read.
-    pub(crate) fn held(&self) -> u32 {
+    pub(crate) fn resident(&self) -> u32 {
         match self.is_in_memory() {
             true => self.rows(),
-            false => self.in_ram().map_or(0, |view| view.held()),
+            false => self.in_ram().map_or(0, |view| view.resident()),
         }
     }
 

@@ -6,7 +6,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
 use crate::error::Result;
-use crate::pinned::PinnedView;
+use crate::cached_rows::CachedView;
 use crate::reading::{in_ram, trailing_number};
 use crate::rounds::Rounds;
 use crate::search_stats::SearchStats;
@@ -97,12 +97,12 @@ impl Search<'_, '_> {
             let distance = self.query.distance_of_row(&row[..self.query.row_bytes()]);
             self.offer(distance, position, row)?;
         }
-        let held = view.as_ref().map_or(0, PinnedView::held);
+        let resident = view.as_ref().map_or(0, CachedView::resident);
         while !rest.is_empty() {
             let (_, later, bytes) = self.read_some(file, rest, reads, buf)?;
             for ((page, _), block) in reads.iter().zip(bytes.chunks_exact(file.block_bytes())) {
                 let number = file.block_of_page(*page);
-                self.score_blocks(file, block, number, held..file.rows())?;
+                self.score_blocks(file, block, number, resident..file.rows())?;
                 blocks.push(number);
             }
             rest = later;
@@ -196,9 +196,9 @@ impl Search<'_, '_> {
     }
 
     /// Scores the rows of a range that are in memory; those that are not are left, the last ones.
-    fn score_in_ram(&mut self, view: Option<&PinnedView>, wanted: Range<u32>) -> Result<Range<u32>> {
+    fn score_in_ram(&mut self, view: Option<&CachedView>, wanted: Range<u32>) -> Result<Range<u32>> {
         let Some(view) = view else { return Ok(wanted) };
-        let end = wanted.end.min(view.held()).max(wanted.start);
+        let end = wanted.end.min(view.resident()).max(wanted.start);
         let count = end - wanted.start;
         if let Some(rows) = view.run(wanted.start, count).filter(|_| count > 0) {
             self.score_rows(rows, view.stride(), wanted.start, count as usize)?;

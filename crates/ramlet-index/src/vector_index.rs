@@ -48,7 +48,7 @@ pub struct CodesWanted {
     pub rescore: Option<bool>,
     /// Look at this many times the rows wanted (at least 1) before the nearest are chosen by their rows.
     pub oversampling: Option<f32>,
-    /// A distance that hits are held against: of those whose codes don't tell on which side they lie, the rows are read.
+    /// A distance that hits are compared with: of those whose codes don't tell on which side they lie, the rows are read.
     pub threshold: Option<f32>,
 }
 
@@ -58,11 +58,11 @@ pub const EFFORT_DEFAULT: u32 = 128;
 /// Bytes of an index, apart by where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Held by the index itself.
+    /// Resident, of the index itself.
     pub heap_bytes: u64,
-    /// Files pinned into RAM.
+    /// Files cached in RAM.
     pub pinned_bytes: u64,
-    /// Files, pinned or not.
+    /// Files, cached or not.
     pub disk_bytes: u64,
 }
 

@@ -237,7 +237,7 @@ fn fitted(
         .max(1);
     let least = vector.dim.div_ceil(DIMS_PER_SUBQUANTIZER_MAX) as u64;
     let numbered = match vector.settings.quantization {
-        None if vector.metric.keys_are_products() => numbered_in(vector.dim as u64, rows.into(), room),
+        None if vector.metric.distances_are_products() => subquantizers_with_ids_in(vector.dim as u64, rows.into(), room),
         _ => None,
     };
     let fit = |(component, kind): (Component, CodeKind)| match (kind, numbered) {
@@ -273,12 +273,12 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
     // What would fit into all of the room may miss it when it is opened; with neither, searches would read vectors.
     let room = room - room / ROOM_LEFT;
     let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
-    let is_numbered = codes
+    let has_ids = codes
         .iter()
         .any(|kind| matches!(kind, CodeKind::ProductWithIds { .. }));
     let product = codes.iter().find(|kind| matches!(kind, CodeKind::Product { .. }));
     let signs = codes.iter().find(|kind| **kind == CodeKind::OneBit);
-    let Some(coarse) = product.or(signs).filter(|_| !is_numbered) else {
+    let Some(coarse) = product.or(signs).filter(|_| !has_ids) else {
         return false;
     };
     let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
@@ -304,13 +304,13 @@ fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64)
 }
 
 /// Sub-quantizers a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
-const NUMBERED_LEAST: f64 = 0.6;
+const WITH_IDS_LEAST: f64 = 0.6;
 
 /// What caches can't have of the room, one part in so many: their memory comes in pieces, and others hold some of it.
 const ROOM_LEFT: u64 = 16;
 
 /// Sub-quantizers of product codes with numbers, where there is room for such that are worth it and none for fine codes.
-fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
+fn subquantizers_with_ids_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
     let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
     let fine = bytes(CodeKind::OneBit) + bytes(CodeKind::extended(width));
@@ -318,14 +318,14 @@ fn numbered_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let numbers = bytes(CodeKind::ProductWithIds { m: 1 }) - subquantizer;
     let left = room - room / ROOM_LEFT;
     let subquantizers = (left.saturating_sub(numbers) / subquantizer.max(1)).min(dims);
-    let is_worth_it = subquantizers as f64 >= (NUMBERED_LEAST * dims as f64).ceil();
+    let is_worth_it = subquantizers as f64 >= (WITH_IDS_LEAST * dims as f64).ceil();
     (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(subquantizers as u16)
 }
 
 /// Sub-quantizers of product codes with numbers, the fewest and the most, where a vector may have such.
-pub fn numbered_subquantizers(vector: &VectorField) -> Option<[u64; 2]> {
-    let may = vector.metric.keys_are_products() && vector.dim < SIGNS_DIMS;
-    let least = (NUMBERED_LEAST * vector.dim as f64).ceil() as u64;
+pub fn subquantizers_with_ids(vector: &VectorField) -> Option<[u64; 2]> {
+    let may = vector.metric.distances_are_products() && vector.dim < SIGNS_DIMS;
+    let least = (WITH_IDS_LEAST * vector.dim as f64).ceil() as u64;
     may.then_some([least, vector.dim as u64])
 }
 
@@ -335,7 +335,7 @@ pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
 }
 
 /// Bytes that must be allowed to be cached for product codes with numbers of so many sub-quantizers.
-pub fn room_of_numbered(dims: u64, rows: u64, subquantizers: u64) -> u64 {
+pub fn room_with_ids(dims: u64, rows: u64, subquantizers: u64) -> u64 {
     let count = u32::try_from(rows).unwrap_or(u32::MAX);
     let m = u16::try_from(subquantizers).unwrap_or(u16::MAX);
     let bytes = CodeKind::ProductWithIds { m }.bytes_for(count, dims as usize, count);

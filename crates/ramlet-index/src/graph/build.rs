@@ -200,9 +200,9 @@ impl<'b> Build<'b> {
         let mut io = IoContext::for_storage(self.spill, 1)?;
         let nodes = open_rows((files.open_nodes)()?, files.nodes_seed, &mut io)?;
         let positions = open_rows((files.open_positions)()?, files.positions_seed, &mut io)?;
-        let mut held = AnonBuf::new(meta.len());
-        held.copy_from_slice(meta);
-        let graph = Graph::open(nodes, positions, held, 0.5)?;
+        let mut resident = AnonBuf::new(meta.len());
+        resident.copy_from_slice(meta);
+        let graph = Graph::open(nodes, positions, resident, 0.5)?;
         let (rows, threads) = (&self.clustered.rows, self.params.threads);
         measure(&graph, rows, self.spill, threads, self.params.scratch_bytes / 16)
     }

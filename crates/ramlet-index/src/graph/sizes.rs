@@ -13,7 +13,7 @@ use crate::Element;
 pub struct GraphBytes {
     /// Files of nodes, positions and meta.
     pub disk: u64,
-    /// Held in RAM: the meta, with entry points.
+    /// Resident: the meta, with entry points.
     pub ram: u64,
     /// What one search thread holds besides: its lists, and a buffer for `width` nodes.
     pub thread: u64,

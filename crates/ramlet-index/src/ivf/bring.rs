@@ -221,7 +221,7 @@ fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
 /// One in so many clusters says about how near the nearest are.
 const SAMPLED: usize = 8;
 
-/// Where the clusters lie whose distances are at most `threshold` above the one that others are held against, which has this rank and is
+/// Where the clusters lie whose distances are at most `threshold` above the one that others are compared with, which has this rank and is
 /// returned. What a sample has of that rank is no less: what lies within the probe threshold above it is found in one pass over all, and the
 /// rest among that.
 fn within_threshold(rank: usize, threshold: f32, kernels: &Kernels, lists: &mut Lists) -> f32 {

@@ -27,7 +27,7 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    /// Bytes of one, but for its codes, which are few beside the rest and have the room that buffers leave. How many rows are held
+    /// Bytes of one, but for its codes, which are few beside the rest and have the room that buffers leave. How many rows are resident
     /// out, and so what is measured, depends on neither them nor the size of a [`Query`], whose fields serve others too.
     pub(super) fn bytes(dims: usize) -> usize {
         /// Of the struct without what grows, about.

@@ -13,7 +13,7 @@
 
 use ramlet_memory::AnonBuf;
 
-use super::held::Held;
+use super::resident::ResidentDistances;
 use super::sq8_rows::Sq8Rows;
 use crate::TopK;
 use crate::error::{IndexError, Result};
@@ -35,7 +35,7 @@ const BATCH: usize = 16;
 const BATCH_FORCED: usize = 64;
 /// Deviations from the k-th distance within which a row is looked at whose distance can be had without reading.
 const HELD_REACH: f32 = 2.5;
-/// The same of what hits are held against by their scores: about one in 16,000 errors is larger.
+/// The same of what hits are compared with by their scores: about one in 16,000 errors is larger.
 const THRESHOLD_REACH: f32 = 4.0;
 /// Each batch waits for the disk: where more than this many would be needed, they are larger. From [`ALONE_LEAST`] rows on the next one is as
 /// large as all before: of rows that are all but equal thousands are to be rescored, and those of one block are read at once then.
@@ -55,7 +55,7 @@ const CORRECTION_RANKS: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Known {
     /// Codes that leave hardly anything over.
-    pub(super) held: u32,
+    pub(super) resident: u32,
     /// The rows.
     pub(super) rows: u32,
 }
@@ -262,7 +262,7 @@ impl Candidates {
         search: &mut Search<'_, '_>,
         rows: &RowsFile,
         codes: &CodesWanted,
-        held: &mut Held<'_>,
+        resident: &mut ResidentDistances<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -270,7 +270,7 @@ impl Candidates {
         if !self.filtered {
             search.stats.rows_checked += self.list.len() as u64;
         }
-        self.narrow(search, rows, codes, held, reads, buf)?;
+        self.narrow(search, rows, codes, resident, reads, buf)?;
         for candidate in &self.list {
             if search.top.would_enter(candidate.distance, candidate.number) {
                 search.top.push(candidate.distance, candidate.number);
@@ -285,7 +285,7 @@ impl Candidates {
         search: &mut Search<'_, '_>,
         rows: &RowsFile,
         codes: &CodesWanted,
-        held: &mut Held<'_>,
+        resident: &mut ResidentDistances<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -297,7 +297,7 @@ impl Candidates {
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
         let mut forced = if asked { self.oversampled } else { 0 };
         if asked {
-            self.known.held = 0;
+            self.known.resident = 0;
         }
         while codes.rescore != Some(false) {
             match forced {
@@ -311,9 +311,9 @@ impl Candidates {
                 true => 0,
                 false => forced.saturating_sub(self.positions.len()),
             };
-            self.look(search, held);
+            self.look(search, resident);
             if !asked {
-                self.read_sq8(search, held, reads, buf)?;
+                self.read_sq8(search, resident, reads, buf)?;
             }
             self.read(search, rows, reads, buf)?;
         }
@@ -321,10 +321,10 @@ impl Candidates {
         self.admitted = self.admitted.min(self.list.len());
         // What is surely among the nearest has a better score for little.
         self.choose_nearest(self.oversampled);
-        self.look(search, held);
+        self.look(search, resident);
         // By the codes beside SQ8 rows scores would be far off.
         if codes.rescore.is_none() {
-            self.read_sq8(search, held, reads, buf)?;
+            self.read_sq8(search, resident, reads, buf)?;
         }
         // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
         if codes.rescore != Some(true) {
@@ -366,8 +366,8 @@ impl Candidates {
     }
 
     /// Takes from the positions to read those of which the distances are known otherwise; the list is in order again.
-    fn look(&mut self, search: &Search<'_, '_>, held: &mut Held<'_>) {
-        let Known { held: first, rows } = self.known;
+    fn look(&mut self, search: &Search<'_, '_>, resident: &mut ResidentDistances<'_>) {
+        let Known { resident: first, rows } = self.known;
         if first <= rows || self.positions.is_empty() {
             return;
         }
@@ -379,7 +379,7 @@ impl Candidates {
                 at += 1;
             }
             let distance = match (rows..first).contains(position) {
-                true => held.distance(*position),
+                true => resident.distance(*position),
                 false => None,
             };
             match distance {
@@ -424,7 +424,7 @@ impl Candidates {
     fn choose_rescored(&mut self, top: &mut TopK) {
         self.positions.clear();
         let k = top.k();
-        let cheap_end = self.known.held.max(self.known.rows);
+        let cheap_end = self.known.resident.max(self.known.rows);
         self.distances.clear();
         self.distances.extend(self.list.iter().map(|candidate| candidate.distance));
         self.distances.extend(top.sorted().iter().map(|hit| hit.distance));
@@ -478,11 +478,11 @@ impl Candidates {
     fn read_sq8(
         &mut self,
         search: &mut Search<'_, '_>,
-        held: &mut Held<'_>,
+        resident: &mut ResidentDistances<'_>,
         reads: &mut Vec<(u64, u32)>,
         buf: &mut AnonBuf,
     ) -> Result<()> {
-        let Some(sq8) = held.sq8 else {
+        let Some(sq8) = resident.sq8 else {
             return Ok(());
         };
         let (list, positions) = (&mut self.list, &mut self.positions);
@@ -519,7 +519,7 @@ impl Candidates {
                         continue;
                     }
                     let from = (candidate.position - first) as usize * stride;
-                    look_at(search, held, (sq8, &block[from..][..stride]), candidate)?;
+                    look_at(search, resident, (sq8, &block[from..][..stride]), candidate)?;
                 }
                 at += here;
             }
@@ -567,14 +567,14 @@ impl Candidates {
 /// What the SQ8 row of a candidate tells of it.
 fn look_at(
     search: &mut Search<'_, '_>,
-    held: &mut Held<'_>,
+    resident: &mut ResidentDistances<'_>,
     (sq8, row): (&Sq8Rows, &[u8]),
     candidate: &mut Candidate,
 ) -> Result<()> {
     let (metric, number) = (search.query.metric(), candidate.number);
     let mut same = true;
     search.stats.rows_scored += 1;
-    held.sq8_distances(sq8, row, candidate.position, |position, row, distance, deviation| {
+    resident.sq8_distances(sq8, row, candidate.position, |position, row, distance, deviation| {
         same = row.number == number;
         *candidate = Candidate::sq8((metric.possible(distance), deviation), position, number).sound();
     });

@@ -6,12 +6,12 @@
 use ramlet_kernels::{FastScanned, Kernels};
 
 use super::candidates::Candidates;
-use super::held::{HeldCodes, HeldLists};
+use super::resident::{ResidentCodes, ResidentLists};
 use super::meta::{self};
 use super::ranked::RankQuery;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
-use crate::pinned::{PinnedRows, PinnedView};
+use crate::cached_rows::{CachedRows, CachedView};
 use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout};
 use crate::rows_file::RowsFile;
 use crate::vector_index::Effort;
@@ -19,14 +19,14 @@ use crate::vector_index::Effort;
 /// Codes in RAM, each with what it is, and what on disk goes with them.
 #[derive(Debug, Default)]
 pub struct CodesInRam {
-    pub coarse: Option<(CodeKind, PinnedRows)>,
+    pub coarse: Option<(CodeKind, CachedRows)>,
     /// Where product codes stand: those that are not in memory are read there, a page or two a cluster; without it, the
     /// cluster's rows.
     pub coarse_file: Option<RowsFile>,
     /// Of use beside `coarse` only.
-    pub fine: Option<(CodeKind, PinnedRows)>,
+    pub fine: Option<(CodeKind, CachedRows)>,
     /// Of use beside the finest codes only.
-    pub rest: Option<(CodeKind, PinnedRows)>,
+    pub rest: Option<(CodeKind, CachedRows)>,
     /// Rows of a byte a dimension on disk, of use beside product codes without numbers and beside codes of one or two bits.
     pub sq8: Option<RowsFile>,
 }
@@ -34,10 +34,10 @@ pub struct CodesInRam {
 /// Codes, and how to read them.
 #[derive(Debug)]
 pub(super) struct Codes {
-    pub(super) groups: PinnedRows,
+    pub(super) groups: CachedRows,
     pub(super) layout: GroupLayout,
-    pub(super) fine: Option<(ExtendedLayout, PinnedRows)>,
-    pub(super) rest: Option<(ResidualLayout, PinnedRows)>,
+    pub(super) fine: Option<(ExtendedLayout, CachedRows)>,
+    pub(super) rest: Option<(ResidualLayout, CachedRows)>,
     pub(super) space: CodeSpace,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct CodeLists {
     pub(super) scanned: Vec<Survivor>,
     pub(super) fast_scanned: FastScanned,
     pub(super) candidates: Candidates,
-    pub(super) held: HeldLists,
+    pub(super) resident: ResidentLists,
 }
 
 /// A row that the signs don't rule out.
@@ -72,9 +72,9 @@ pub(super) struct Survivor {
 pub(super) struct Views<'c> {
     pub(super) codes: &'c Codes,
     pub(super) kernels: &'static Kernels,
-    pub(super) groups: PinnedView,
-    pub(super) fine: Option<(ExtendedLayout, PinnedView)>,
-    pub(super) held: Option<HeldCodes>,
+    pub(super) groups: CachedView,
+    pub(super) fine: Option<(ExtendedLayout, CachedView)>,
+    pub(super) resident: Option<ResidentCodes>,
     /// What errors are multiples of deviations by.
     pub(super) epsilon: Epsilon,
     /// Deviations from the k-th distance within which a row is read: by signs, by finer codes.
@@ -84,7 +84,7 @@ pub(super) struct Views<'c> {
 impl Codes {
     /// `None` if there are none to be searched.
     pub(super) fn new(shape: &super::meta::Shape, codes: CodesInRam) -> Result<Option<Codes>> {
-        let check = |kind: CodeKind, rows: &PinnedRows| {
+        let check = |kind: CodeKind, rows: &CachedRows| {
             let (stride, count) = (
                 kind.row_bytes(shape.dims, shape.segment_rows),
                 kind.file_rows(shape.rows),
@@ -161,7 +161,7 @@ impl Codes {
         let groups = self.groups.view();
         let fine = self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view()));
         let rest = self.rest.as_ref().map(|(layout, rows)| (*layout, rows.view()));
-        let held = fine.clone().zip(rest).map(|(fine, rest)| HeldCodes {
+        let resident = fine.clone().zip(rest).map(|(fine, rest)| ResidentCodes {
             groups: (self.layout, groups.clone()),
             fine,
             rest,
@@ -171,7 +171,7 @@ impl Codes {
             codes: self,
             kernels,
             groups,
-            held,
+            resident,
             epsilon: effort.bounds(),
             reach: Epsilon {
                 coarse: if fine.is_some() { coarse } else { last },

@@ -10,7 +10,7 @@ use super::row_bitmap::RowBitmap;
 use super::sq8_rows::Sq8Rows;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
-use crate::pinned::PinnedRows;
+use crate::cached_rows::CachedRows;
 use crate::quant::Rotation;
 use crate::reading::check_stride;
 use crate::rounds::Rounds;
@@ -98,13 +98,13 @@ impl Ivf {
     }
 
     /// The codes that are searched, of which memory may be taken back and restored.
-    pub fn coarse(&self) -> Option<&PinnedRows> {
+    pub fn coarse(&self) -> Option<&CachedRows> {
         let products = self.products.as_ref().map(|products| &products.groups);
         self.codes.as_ref().map(|codes| &codes.groups).or(products)
     }
 
     /// The finer codes that are searched.
-    pub fn fine(&self) -> Option<&PinnedRows> {
+    pub fn fine(&self) -> Option<&CachedRows> {
         let fine = self.codes.as_ref().and_then(|codes| codes.fine.as_ref());
         fine.map(|(_, rows)| rows)
     }
@@ -131,7 +131,7 @@ impl Ivf {
     }
 
     /// What the finer codes leave over, if that is searched.
-    pub fn rest(&self) -> Option<&PinnedRows> {
+    pub fn rest(&self) -> Option<&CachedRows> {
         let rest = self.codes.as_ref().and_then(|codes| codes.rest.as_ref());
         rest.map(|(_, rows)| rows)
     }

@@ -1,4 +1,4 @@
-//! The part of the index that is held in RAM: centroids, where clusters start, and what was measured.
+//! The part of the index that is resident: centroids, where clusters start, and what was measured.
 //!
 //! Body of an envelope of kind `Centroids`, little endian:
 //!
@@ -91,7 +91,7 @@ pub fn centroid_bytes(dims: usize) -> u64 {
 }
 
 /// Bytes that an index of so many clusters holds in RAM beside rows and codes, at most: the body as above, and the model of product codes.
-pub fn held_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeKind]) -> u64 {
+pub fn resident_bytes(clusters: u64, (metric, dims): (Metric, usize), codes: &[CodeKind]) -> u64 {
     let clusters = usize::try_from(clusters).unwrap_or(usize::MAX);
     let subquantizers = codes.iter().find_map(|kind| kind.subquantizers());
     let model = subquantizers.map_or(0, |subquantizers| {

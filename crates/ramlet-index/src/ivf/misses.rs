@@ -207,7 +207,7 @@ fn deviations(samples: &mut [f32], usual: &Deviations) -> Deviations {
 /// The way from the ten nearest to the nearest is gone on by so much of it: to what is found once in ten searches.
 const BEYOND_NEAREST: f32 = 1.0;
 
-/// How many times what is measured to be lost may be allowed of the nearest alone: its distance is what rows are held against in the measure, and
+/// How many times what is measured to be lost may be allowed of the nearest alone: its distance is what rows are compared with in the measure, and
 /// something above it in a search. (With 1 .98 to .99 of the nearest were found of a target of .95, with 2 once .84.)
 const ALLOWED_OF_NEAREST: f32 = 1.4;
 

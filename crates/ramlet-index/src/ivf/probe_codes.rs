@@ -7,7 +7,7 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
 use super::codes::{CodeLists, Codes, Survivor, Views};
-use super::held::{Held, HeldCodes};
+use super::resident::{ResidentDistances, ResidentCodes};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::meta::Meta;
@@ -74,20 +74,20 @@ impl<'a> Ahead<'a> {
 
 impl Views<'_> {
     /// The first rows so many of which all codes are there.
-    fn held(&self) -> u32 {
-        self.held.as_ref().map_or(0, HeldCodes::count)
+    fn resident(&self) -> u32 {
+        self.resident.as_ref().map_or(0, ResidentCodes::count)
     }
 
-    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, ivf: &'l Ivf) -> (&'l mut Candidates, Held<'l>) {
+    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, ivf: &'l Ivf) -> (&'l mut Candidates, ResidentDistances<'l>) {
         let CodeLists {
             query,
             candidates,
-            held,
+            resident,
             ..
         } = lists;
-        let codes = self.held.as_ref();
-        let held = Held::new(codes, &ivf.meta, self.codes.space, query, self.kernels, held);
-        (candidates, held.with_sq8(ivf.sq8_beside_signs()))
+        let codes = self.resident.as_ref();
+        let resident = ResidentDistances::new(codes, &ivf.meta, self.codes.space, query, self.kernels, resident);
+        (candidates, resident.with_sq8(ivf.sq8_beside_signs()))
     }
 
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
@@ -320,8 +320,8 @@ impl Ivf {
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
         let known = Known {
-            held: views.held(),
-            rows: self.rows.held(),
+            resident: views.resident(),
+            rows: self.rows.resident(),
         };
         code_lists.candidates.start(oversampled, filtered, per_scan, known);
         let (mut visited, mut begun) = (0, None);
@@ -347,8 +347,8 @@ impl Ivf {
             lists.codes.candidates.ask(search)?;
         }
         let Lists { reads, codes, .. } = lists;
-        let (candidates, mut held) = views.candidates(codes, self);
-        candidates.settle(search, &self.rows, &want.codes, &mut held, reads, buf)
+        let (candidates, mut resident) = views.candidates(codes, self);
+        candidates.settle(search, &self.rows, &want.codes, &mut resident, reads, buf)
     }
 
     /// Visits clusters in this order.
@@ -428,7 +428,7 @@ impl Ivf {
         views.evaluate(search, &mut lists.codes);
         let Lists { reads, codes, .. } = lists;
         codes.candidates.ask(search)?;
-        let (candidates, mut held) = views.candidates(codes, self);
-        candidates.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
+        let (candidates, mut resident) = views.candidates(codes, self);
+        candidates.narrow(search, &self.rows, &want.codes, &mut resident, reads, buf)
     }
 }

@@ -6,13 +6,13 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidates, Known};
-use super::held::Held;
+use super::resident::ResidentDistances;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::{Ahead, Bound, Candidate, Cluster, Products, pieces};
 use super::visit_order::{put_in_order, sort_more};
 use crate::error::Result;
-use crate::pinned::PinnedView;
+use crate::cached_rows::CachedView;
 use crate::quant::{CodeSpace, GROUP, groups};
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
@@ -50,8 +50,8 @@ impl Ivf {
         let mut epsilon = effort.epsilon.coarse;
         let filtered = allowed.filter.is_some();
         let known = Known {
-            held: 0,
-            rows: self.rows.held(),
+            resident: 0,
+            rows: self.rows.resident(),
         };
         let sq8 = self.sq8_beside(products);
         let tells = products.numbers.is_some() || sq8.is_some();
@@ -114,8 +114,8 @@ impl Ivf {
             }
         }
         if tells {
-            let (known, mut held, reads) = self.known_of(search.query, lists);
-            known.settle(search, &self.rows, &want.codes, &mut held, reads, buf)?;
+            let (known, mut resident, reads) = self.known_of(search.query, lists);
+            known.settle(search, &self.rows, &want.codes, &mut resident, reads, buf)?;
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Ivf {
     fn visit_products(
         &self,
         products: &Products,
-        view: &PinnedView,
+        view: &CachedView,
         search: &mut Search<'_, '_>,
         (cluster, epsilon): (u32, f32),
         (lists, next): (&mut Lists, Range<u32>),
@@ -272,7 +272,7 @@ impl Ivf {
         &'l self,
         query: &crate::Query,
         lists: &'l mut Lists,
-    ) -> (&'l mut Candidates, Held<'l>, &'l mut Vec<(u64, u32)>) {
+    ) -> (&'l mut Candidates, ResidentDistances<'l>, &'l mut Vec<(u64, u32)>) {
         let Lists {
             reads,
             codes,
@@ -283,15 +283,15 @@ impl Ivf {
             metric: self.meta.shape.metric,
             unit: self.meta.shape.unit,
         };
-        let held = Held::new(
+        let resident = ResidentDistances::new(
             None,
             &self.meta,
             space,
             &codes.query,
             query.kernels(),
-            &mut codes.held,
+            &mut codes.resident,
         );
-        (&mut products.known, held, reads)
+        (&mut products.known, resident, reads)
     }
 
     /// Reads the candidates, the likeliest first, until the next one can't enter the result; then there are none. All rows of a
@@ -376,8 +376,8 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         lists.products.known.ask(search)?;
-        let (known, mut held, reads) = self.known_of(search.query, lists);
-        known.narrow(search, &self.rows, &want.codes, &mut held, reads, buf)
+        let (known, mut resident, reads) = self.known_of(search.query, lists);
+        known.narrow(search, &self.rows, &want.codes, &mut resident, reads, buf)
     }
 }
 

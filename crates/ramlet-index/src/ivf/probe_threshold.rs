@@ -2,7 +2,7 @@
 //!
 //! A query amid its neighbours finds them in a few clusters, one between many clusters needs hundreds; the distances of the
 //! clusters tell which it is. So the build measures for probe thresholds, not for numbers of clusters, how many neighbours are found,
-//! and how many clusters lie within each on average: that number is what is spoken of elsewhere. Distances are held against
+//! and how many clusters lie within each on average: that number is what is spoken of elsewhere. Distances are compared with
 //! that of the eleventh nearest of 8,000 because the nearest one says less of what is around, and of rows that serve as
 //! queries too much: they are a part of their centroid.
 //!
@@ -10,7 +10,7 @@
 //! 225 and 440 so; within a probe threshold above the nearest one's distance 213 and 414, but then the build takes 253 and 495 for it; above
 //! the distance of the last neighbour 229 and 470.
 //!
-//! Where codes tell at once how near rows are, the eleven nearest clusters are visited first, and further ones are held against
+//! Where codes tell at once how near rows are, the eleven nearest clusters are visited first, and further ones are compared with
 //! the middle between the eleventh's distance and the tenth nearest row of those: the distances tell which clusters are around, the row
 //! how much of what is near lies ahead. Codes to compare for recall .90, .95 and .98 over clusters alone (simulated): 15,700,
 //! 30,800 and 59,200 by the probe threshold, 11,900, 23,600 and 44,900 so.
@@ -58,7 +58,7 @@ pub(super) const KTH_ROWS: usize = 10;
 /// 23,600 at .5, 24,900 at .3; the greatest hundredth of searches 62,300, 59,200 and 57,400.
 pub(super) const KTH_SHARE: f32 = 0.5;
 
-/// Which of the nearest clusters others are held against, from 1; so many are visited before the k-th distance is looked for.
+/// Which of the nearest clusters others are compared with, from 1; so many are visited before the k-th distance is looked for.
 pub(super) fn base_rank(clusters: usize) -> usize {
     ((clusters as f64).sqrt() / 8.0).round().max(1.0) as usize
 }
@@ -130,7 +130,7 @@ pub(super) struct ProbeThresholds {
     thresholds: Vec<f32>,
     /// For each query by how much less thresholds above the k-th distance are.
     shifts: Vec<f32>,
-    /// How far the cluster is that others are held against.
+    /// How far the cluster is that others are compared with.
     bases: Vec<f32>,
     /// Clusters that are visited before the k-th distance is known.
     first: usize,

@@ -15,7 +15,7 @@ use super::meta::Shape;
 use super::product_query::ProductQuery;
 use super::sq8_rows;
 use crate::error::{IndexError, Result};
-use crate::pinned::{PinnedRows, PinnedView};
+use crate::cached_rows::{CachedRows, CachedView};
 use crate::quant::product::ProductModel;
 use crate::quant::{GROUP, RowIdsLayout, lanes};
 use crate::rows_file::RowsFile;
@@ -37,7 +37,7 @@ const DROPPED_BY: f32 = 2.5;
 /// Product codes, and how to read them.
 #[derive(Debug)]
 pub(super) struct Products {
-    pub(super) groups: PinnedRows,
+    pub(super) groups: CachedRows,
     /// Where those that aren't in memory are read.
     pub(super) file: Option<RowsFile>,
     pub(super) model: ProductModel,
@@ -111,7 +111,7 @@ impl Products {
     pub(super) fn new(
         shape: &Shape,
         model: Option<&ProductModel>,
-        groups: PinnedRows,
+        groups: CachedRows,
         file: Option<RowsFile>,
     ) -> Result<Products> {
         let kind = shape
@@ -203,7 +203,7 @@ impl Products {
 /// Groups of the next cluster, fetched one for each that is scanned: clusters lie anywhere in memory, and the processor sees only later
 /// that one is read through.
 pub(super) struct Ahead<'v> {
-    pub(super) view: &'v PinnedView,
+    pub(super) view: &'v CachedView,
     pub(super) groups: Range<u32>,
     /// Bytes of a group that are scanned: of few rows the numbers behind them are looked at.
     pub(super) scanned: usize,

@@ -168,7 +168,7 @@ impl<'a> Ranked<'a> {
         -ramlet_kernels::kernels().f32_row(Measure::Dot, vector, self.mean)
     }
 
-    /// A centroid less the mean, in place of what `out` held.
+    /// A centroid less the mean, in place of what `out` had.
     pub(crate) fn write(&self, cluster: u32, out: &mut Vec<f32>) {
         let (step, levels) = self.parts(cluster);
         out.clear();

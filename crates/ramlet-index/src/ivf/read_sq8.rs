@@ -6,7 +6,7 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
 use super::codes::Codes;
-use super::held::Held;
+use super::resident::ResidentDistances;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::Products;
@@ -64,14 +64,14 @@ impl Ivf {
     /// Where rows that these codes leave to be rescored are rescored before they are read; where rows are in memory they needn't be.
     pub(super) fn sq8_beside(&self, products: &Products) -> Option<&Sq8Rows> {
         let sq8 = self.sq8.as_ref();
-        sq8.filter(|_| products.numbers.is_none() && self.rows.held() == 0)
+        sq8.filter(|_| products.numbers.is_none() && self.rows.resident() == 0)
     }
 
     /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows to be rescored.
     pub(super) fn sq8_beside_signs(&self) -> Option<&Sq8Rows> {
         let are_rough = self.codes.as_ref().is_some_and(Codes::are_rough);
         let sq8 = self.sq8.as_ref();
-        sq8.filter(|_| are_rough && self.rows.held() == 0)
+        sq8.filter(|_| are_rough && self.rows.resident() == 0)
     }
 
     /// Compares the SQ8 rows at `lists.positions`, ascending, and all others in the same blocks if that is wanted.
@@ -151,11 +151,11 @@ impl Ivf {
             unit: self.meta.shape.unit,
         };
         let (query, kernels) = (&codes.query, search.query.kernels());
-        let mut held = Held::new(None, &self.meta, space, query, kernels, &mut codes.held);
+        let mut resident = ResidentDistances::new(None, &self.meta, space, query, kernels, &mut codes.resident);
         let known = &mut products.known;
         let mut compare = |search: &mut Search<'_, '_>, rows: &[u8], first: u32| {
             search.stats.rows_scored += (rows.len() / stride) as u64;
-            held.sq8_distances(sq8, rows, first, |position, row, distance, deviation| {
+            resident.sq8_distances(sq8, rows, first, |position, row, distance, deviation| {
                 offer(search, known, (position, row), (distance, deviation));
             });
         };

@@ -13,7 +13,7 @@ use super::way::Way;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::centroids::Centroids;
 use crate::error::{IndexError, Result};
-use crate::pinned::PinnedRows;
+use crate::cached_rows::CachedRows;
 use crate::positions::read_listed;
 use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
@@ -295,10 +295,10 @@ impl VectorIndex for Ivf {
         MemoryUse {
             heap_bytes: centroids,
             pinned_bytes: files().map(|file| file.ram_bytes()).sum::<u64>()
-                + codes().map(PinnedRows::bytes).sum::<u64>(),
+                + codes().map(CachedRows::bytes).sum::<u64>(),
             disk_bytes: files().map(|file| file.len()).sum::<u64>()
                 + self.sq8.as_ref().map_or(0, |sq8| sq8.file.file().len())
-                + codes().map(PinnedRows::bytes_whole).sum::<u64>()
+                + codes().map(CachedRows::bytes_whole).sum::<u64>()
                 + centroids,
         }
     }

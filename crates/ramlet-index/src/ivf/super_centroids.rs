@@ -25,7 +25,7 @@ pub(crate) const RUN: usize = 16;
 /// So many clusters have super-centroids: fewer are ranked in the time of a read from RAM or two.
 const FROM: usize = 1_024;
 
-/// How much of the spread of its centroids a super-centroid is held to be farther away than their mean is.
+/// How much of the spread of its centroids a super-centroid is taken to be farther away than their mean is.
 const WIDTH_SHARE: f32 = 0.5;
 
 /// How far ahead of what is compared its clusters are fetched into the processor's cache.
@@ -131,7 +131,7 @@ impl<'a> Ranked<'a> {
         float(self.heads, cluster * HEAD_BYTES + 4)
     }
 
-    /// As [`Ranked::rank`], but only the clusters of the nearest `count` super-centroids, which are fewer than all, in place of what `out` held.
+    /// As [`Ranked::rank`], but only the clusters of the nearest `count` super-centroids, which are fewer than all, in place of what `out` had.
     pub(crate) fn rank_nearest_super_centroids(
         &self,
         (metric, count): (Metric, u32),

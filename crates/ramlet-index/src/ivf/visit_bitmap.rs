@@ -10,7 +10,7 @@ use super::probe_codes::GROUPS;
 use super::products::{Cluster, ProductLists, Products};
 use super::row_bitmap::{RowBitmap, each_lane};
 use crate::error::Result;
-use crate::pinned::PinnedView;
+use crate::cached_rows::CachedView;
 use crate::positions::{find_positions, position_of};
 use crate::quant::GROUP;
 use crate::reading::{LISTED_ROWS, read_positions};
@@ -202,7 +202,7 @@ impl Ivf {
     /// Scans the product codes of a cluster's rows that the bitmap names; what this takes is made ready before the first.
     pub(super) fn visit_products_bitmap(
         &self,
-        (products, view): (&Products, &PinnedView),
+        (products, view): (&Products, &CachedView),
         search: &mut Search<'_, '_>,
         (want, oversampled): (&Want, usize),
         of: (u32, f32),
@@ -298,7 +298,7 @@ impl Products {
     /// Scans the codes of lanes of a group; false if they are not in memory.
     fn scan_lanes(
         &self,
-        view: &PinnedView,
+        view: &CachedView,
         search: &mut Search<'_, '_>,
         (of, cluster): (&mut ProductLists, Cluster),
         (group, mut lanes): (u32, u32),

@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 use super::inverted_file::Ivf;
 use crate::Allowed;
 use crate::calibration::LOST_BY_QUERIES;
-use crate::pinned::PinnedRows;
+use crate::cached_rows::CachedRows;
 use crate::reading::ALONE_COST;
 use crate::rounds::Rounds;
 use crate::rows_file::RowsFile;
@@ -134,7 +134,7 @@ impl Ivf {
             };
             return Some(search.rounds.first(k, share, probes));
         }
-        // Rounds are held against what they find themselves: of what queries lose beyond that, as much as is more than usual.
+        // Rounds are compared with what they find themselves: of what queries lose beyond that, as much as is more than usual.
         let lost = LOST_BY_QUERIES / self.meta.calibration.lost;
         let recall = 1.0 - (1.0 - want.recall.unwrap_or(self.recall)) * lost;
         let enough = (search.rounds.is_settled(recall) || search.rounds.is_over(visited)) && found >= k;
@@ -150,7 +150,7 @@ impl Ivf {
         (!enough).then(|| Rounds::next(visited))
     }
 
-    fn codes_of(&self, want: &Want) -> Option<&PinnedRows> {
+    fn codes_of(&self, want: &Want) -> Option<&CachedRows> {
         self.coarse().filter(|_| !want.codes.ignore)
     }
 
@@ -243,7 +243,7 @@ fn filter_share(allowed: &Allowed<'_>) -> f64 {
 
 /// What so many rows cost, each for itself.
 fn alone(file: &RowsFile, rows: f64) -> f64 {
-    let in_ram = f64::from(file.held()) / f64::from(file.rows().max(1));
+    let in_ram = f64::from(file.resident()) / f64::from(file.rows().max(1));
     let of_ram = ROW_ALONE + file.stride() as f64 / ROW_BYTES_PER_PAGE;
     let of_disk = f64::from(file.block_pages()) * ALONE_COST as f64;
     rows * (in_ram * of_ram + (1.0 - in_ram) * of_disk)

@@ -323,7 +323,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
                     let [usual, exact] = costs(ivf, &disk, &query, only);
                     let told = format!("{name}, {wanted} {what}: {usual:?}, exact {exact:?}");
                     // Of product codes of so few dimensions many rows are rescored, and an exact search of half of so few rows
-                    // reads all of them in one go: there reads are not held against it.
+                    // reads all of them in one go: there reads are not compared.
                     let reads_less = usual.1 <= exact.1 || ["product", "with ids", "sq8"].contains(&name);
                     assert!(usual.0 <= exact.0 && reads_less, "{told}");
                     if name == "coded" {
@@ -346,10 +346,10 @@ fn files_repeat_and_fit_the_scratch() {
     let build = |rows: &mut Rows, name: &str, threads: usize| {
         let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::OneBit, FINE]);
         let codes = [CodeKind::OneBit, FINE].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
-        let pinned = ivf.memory().pinned_bytes;
+        let cached_rows = ivf.memory().pinned_bytes;
         assert!(
-            (codes[0] + codes[1]..codes[0] + codes[1] + 8192).contains(&pinned),
-            "{pinned}, {codes:?}"
+            (codes[0] + codes[1]..codes[0] + codes[1] + 8192).contains(&cached_rows),
+            "{cached_rows}, {codes:?}"
         );
     };
     build(&mut rows, "one", 1);
@@ -384,7 +384,7 @@ fn files_repeat_and_fit_the_scratch() {
         build("peak-none", &[], &mut rows),
         build("peak-codes", &[CodeKind::OneBit, FINE], &mut rows),
     );
-    assert!(coded < scratch_bytes, "held {coded} bytes, {plain} without codes");
+    assert!(coded < scratch_bytes, "resident {coded} bytes, {plain} without codes");
 }
 
 /// In many dimensions it isn't the scratch that counts, but what a build holds of each dimension however little it is given.
@@ -506,10 +506,10 @@ fn product_codes_that_are_not_in_memory_are_read() {
         let open = |released: u64, with_file: bool| {
             let [rows, positions] =
                 ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
-            let pinned = disk.load_rows(&codes_name);
-            pinned.release(released);
+            let cached_rows = disk.load_rows(&codes_name);
+            cached_rows.release(released);
             let codes = CodesInRam {
-                coarse: Some((kind, pinned)),
+                coarse: Some((kind, cached_rows)),
                 coarse_file: with_file.then(|| disk.open_rows(&codes_name)),
                 ..CodesInRam::default()
             };

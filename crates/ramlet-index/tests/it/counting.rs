@@ -20,13 +20,13 @@ const WATCHES: usize = 256;
 
 /// Bytes on an account, now and at most.
 struct Account {
-    held: AtomicUsize,
+    resident: AtomicUsize,
     peak: AtomicUsize,
 }
 
 static ACCOUNTS: [Account; WATCHES] = [const {
     Account {
-        held: AtomicUsize::new(0),
+        resident: AtomicUsize::new(0),
         peak: AtomicUsize::new(0),
     }
 }; WATCHES];
@@ -55,8 +55,8 @@ unsafe impl GlobalAlloc for Counting {
             pointer.cast::<usize>().sub(1).write(watch);
             if watch != 0 {
                 let account = &ACCOUNTS[watch];
-                let held = account.held.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-                account.peak.fetch_max(held, Ordering::Relaxed);
+                let resident = account.resident.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+                account.peak.fetch_max(resident, Ordering::Relaxed);
             }
             pointer
         }
@@ -68,7 +68,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe {
             let watch = pointer.cast::<usize>().sub(1).read();
             if watch != 0 {
-                ACCOUNTS[watch].held.fetch_sub(layout.size(), Ordering::Relaxed);
+                ACCOUNTS[watch].resident.fetch_sub(layout.size(), Ordering::Relaxed);
             }
             System.dealloc(pointer.sub(front), whole)
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ramlet_format::footer::Footer;
 use ramlet_format::rows::{RowsMeta, RowsWriter};
 use ramlet_format::{PAGE, block};
-use ramlet_index::{PinnedRows, RowsFile};
+use ramlet_index::{CachedRows, RowsFile};
 use ramlet_io::{BlockFile, IoContext, PreadStorage, RamStorage, Storage};
 use ramlet_memory::{AnonBuf, Ledger};
 
@@ -64,17 +64,17 @@ impl Disk {
     }
 
     /// All rows of a file in RAM.
-    pub fn load_rows(&self, name: &str) -> PinnedRows {
+    pub fn load_rows(&self, name: &str) -> CachedRows {
         let consumer = Ledger::new(1 << 30).consumer("test", 1 << 30);
         let (file, mut buf) = (self.open_rows(name), AnonBuf::new(1 << 16));
-        PinnedRows::load(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows and room")
+        CachedRows::load(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows and room")
     }
 
     /// The rows of a file, as many of them in RAM as `bytes` are room for.
     pub fn rows_partly_in_ram(&self, name: &str, bytes: u64) -> RowsFile {
         let consumer = Ledger::new(1 << 30).consumer("test", bytes);
         let (file, mut buf) = (self.open_rows(name), AnonBuf::new(1 << 16));
-        let rows = PinnedRows::load_some(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows");
+        let rows = CachedRows::load_some(&file, &consumer, &mut self.io(), &mut buf).expect("sound rows");
         file.with_rows_in_ram(rows)
     }
 

@@ -424,7 +424,7 @@ fn a_small_scratch_builds_the_same_rows() {
     let scratch_bytes = 512 << 10;
     let (peak, (ivf, built)) = peak_bytes(|| rows.build(&disk, "small", scratch_bytes, 1));
     // The rows are six times as large. (The test's own index is in the figure as well.)
-    assert!(peak < scratch_bytes, "held {peak} bytes");
+    assert!(peak < scratch_bytes, "resident {peak} bytes");
     assert!(built.calibration.points.len() > 5);
     let (mut io, mut scratch) = (disk.io(), scratch());
     let mut seen = RoaringBitmap::new();

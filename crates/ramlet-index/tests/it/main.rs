@@ -14,7 +14,7 @@ mod sq8_rows;
 mod flat;
 mod graph;
 mod ivf;
-mod pinned;
+mod cached_rows;
 mod query;
 mod residual_codes;
 mod topk;

@@ -155,7 +155,7 @@ pub fn fill_spare(core: &Core) -> Result<bool> {
 /// The files that may be in RAM as a whole, with their bytes, and how many bytes of all are there.
 fn whole_files(segments: &[SegmentView]) -> (Vec<(Whole, u64)>, u64) {
     let files = segments.iter().flat_map(|view| view.segment.whole_files());
-    let held = segments.iter().map(|view| view.segment.whole_bytes_held());
+    let held = segments.iter().map(|view| view.segment.whole_bytes_resident());
     (files.collect(), held.sum())
 }
 

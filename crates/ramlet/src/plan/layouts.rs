@@ -1,7 +1,7 @@
 //! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
 
 use ramlet_index::CodeKind;
-use ramlet_index::ivf::{clusters_wanted, held_bytes};
+use ramlet_index::ivf::{clusters_wanted, resident_bytes};
 
 use super::bytes::{self, Codes};
 use super::cost::{self, Reading, Work};
@@ -158,8 +158,8 @@ impl Built {
             codes,
         };
         let mut all = vec![built(graph, Vec::new())];
-        let numbered = layout::numbered_subquantizers(&vector).into_iter().flatten();
-        let rooms = numbered.map(|subquantizers| layout::room_of_numbered(vector.dim as u64, rows.into(), subquantizers));
+        let numbered = layout::subquantizers_with_ids(&vector).into_iter().flatten();
+        let rooms = numbered.map(|subquantizers| layout::room_with_ids(vector.dim as u64, rows.into(), subquantizers));
         let rooms = [0, u64::MAX].into_iter().chain(rooms);
         all.extend(rooms.map(|room| built(false, codes_of(&vector, rows, room))));
         all
@@ -328,7 +328,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         layout,
         Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
     );
-    let held = held_bytes(built.clusters, (metric(spec.metric), dims as usize), &built.codes);
+    let held = resident_bytes(built.clusters, (metric(spec.metric), dims as usize), &built.codes);
     let mut components = vec![component("centroids", Place::Ram, held, held)];
     for &kind in &built.codes {
         let (name, held) = match kind {
@@ -490,7 +490,7 @@ impl Shape {
     fn fitted_bytes(&self, spec: &Spec) -> u64 {
         match self.work {
             Work::Product { subquantizers } if self.layout == Layout::Numbered => {
-                layout::room_of_numbered(spec.dims, spec.points, subquantizers)
+                layout::room_with_ids(spec.dims, spec.points, subquantizers)
             }
             _ => 0,
         }

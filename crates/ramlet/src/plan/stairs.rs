@@ -42,11 +42,11 @@ pub fn mark(steps: &mut Vec<Step>, chosen: &Outcome, spec: &Spec, machine: &Mach
         return;
     }
     let least = chosen.memory_bytes_min.min(memory.bytes);
-    let is_held_with = |bytes| {
+    let fits_with = |bytes| {
         let held = layouts::held(spec, machine, &memory.with(bytes));
         held.is_some_and(|held| chosen.step(bytes).is_of(&held))
     };
-    let bytes = if is_held_with(least) { least } else { memory.bytes };
+    let bytes = if fits_with(least) { least } else { memory.bytes };
     let mut step = chosen.step(bytes);
     step.chosen = true;
     let at = steps.partition_point(|step| step.memory_bytes_min <= bytes);

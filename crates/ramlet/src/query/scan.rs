@@ -66,7 +66,7 @@ fn scan_segment(
         let admitted = rows.map_or(!segment.deletes.contains(row), |rows| rows.contains(row));
         if admitted && column.has(row) && gone.binary_search(&row).is_err() {
             scored += 1;
-            top.push(scorer.key(bytes), row);
+            top.push(scorer.distance(bytes), row);
         }
         Ok(())
     };
@@ -92,7 +92,7 @@ fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scorer: &Scorer, top: &
         let wanted = asked.excluded.binary_search(&row.id).is_err();
         if wanted && asked.filter.is_none_or(|filter| filter.matches(&row)) {
             scored += 1;
-            top.push(scorer.key(bytes), number);
+            top.push(scorer.distance(bytes), number);
         }
     }
     view.memtable.note_compared(scored);
@@ -113,7 +113,7 @@ pub fn among(
             Place::Memtable { index, row } => (asked.view.segments.len() as u32 + index, row),
         };
         top.begin_segment(index);
-        top.push(scorer.key(bytes), row);
+        top.push(scorer.distance(bytes), row);
     })
 }
 

@@ -23,13 +23,13 @@ impl Probe {
     }
 
     /// Smaller is nearer.
-    pub fn key(&self, row: &[u8]) -> f32 {
+    pub fn distance(&self, row: &[u8]) -> f32 {
         self.query.key_row(row)
     }
 
     /// Larger is nearer, for every distance: the product, the negative squared distance, the negative sum of differences.
     pub fn similarity(&self, row: &[u8]) -> f32 {
-        match self.key(row) {
+        match self.distance(row) {
             // A sparse vector that shares nothing with it.
             f32::INFINITY if self.query.sparse().is_some() => 0.0,
             key => 0.0 - key,
@@ -62,9 +62,9 @@ pub enum Scorer {
 
 impl Scorer {
     /// Smaller is better.
-    pub fn key(&self, row: &[u8]) -> f32 {
+    pub fn distance(&self, row: &[u8]) -> f32 {
         match self {
-            Scorer::Nearest(probe) => probe.key(row),
+            Scorer::Nearest(probe) => probe.distance(row),
             Scorer::Best { positive, negative } => 0.0 - best(positive, negative, row),
             Scorer::Linear(parts) => {
                 let part = |(weight, probe): &(f32, Probe)| weight * probe.similarity(row);

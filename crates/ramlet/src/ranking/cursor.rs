@@ -425,7 +425,7 @@ impl<'a> LengthsOf<'a> {
 
     #[inline]
     pub fn get(&mut self, row: u32, reading: &mut Reading<'_>) -> Result<u64> {
-        match self.column.held_length(row) {
+        match self.column.resident_length(row) {
             Some(length) => Ok(length),
             None => self.read(row, reading),
         }

@@ -451,7 +451,7 @@ impl RecordsFile {
     ) -> Result<()> {
         let cached = self.cached();
         // What is in RAM begins with the first row.
-        let (held, mut rest) = rows.split_at(self.held_of(rows, &cached));
+        let (held, mut rest) = rows.split_at(self.resident_prefix(rows, &cached));
         for &row in held {
             let record = self.borrow_cached(row, &cached)?;
             each(io, row, record.ok_or_else(|| self.no_row(row))?)?;
@@ -468,15 +468,15 @@ impl RecordsFile {
     }
 
     /// How many of some rows, ascending, are cached.
-    fn held_of(&self, rows: &[u32], cached: &ReclaimableView) -> usize {
-        let is_held = |row: u32| {
+    fn resident_prefix(&self, rows: &[u32], cached: &ReclaimableView) -> usize {
+        let is_resident = |row: u32| {
             let at = self.index.locate(row);
             at.is_some_and(|at| block_of(cached, at.page, at.pages as usize * PAGE).is_some())
         };
         match rows.last() {
             _ if cached.is_empty() => 0,
-            Some(last) if is_held(*last) => rows.len(),
-            _ => rows.partition_point(|row| is_held(*row)),
+            Some(last) if is_resident(*last) => rows.len(),
+            _ => rows.partition_point(|row| is_resident(*row)),
         }
     }
 

@@ -485,7 +485,7 @@ impl Segment {
     }
 
     /// Bytes that such files hold of RAM in their rank, not as what is spare.
-    pub fn whole_bytes_held(&self) -> u64 {
+    pub fn whole_bytes_resident(&self) -> u64 {
         let held = self.cacheable().filter(|(kind, _)| !self.is_spare(*kind));
         held.map(|(_, file)| file.cached_bytes()).sum()
     }

@@ -23,7 +23,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, PinnedRows, RowsFile, VectorIndex};
+use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, CachedRows, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -74,7 +74,7 @@ pub struct VectorColumn {
 pub struct CachedFile {
     component: Component,
     file: RowsFile,
-    rows: PinnedRows,
+    rows: CachedRows,
 }
 
 /// What of a vector is in RAM.
@@ -262,7 +262,7 @@ impl Files {
         let Some(file) = self.file(component).filter(|_| level.leaves_rest()) else {
             return Ok(None);
         };
-        let rows = match PinnedRows::empty(file, &shelf.caches.consumer) {
+        let rows = match CachedRows::empty(file, &shelf.caches.consumer) {
             Ok(rows) => rows,
             // Without addresses it is done without.
             Err(IndexError::OverBudget(_)) => return Ok(None),
@@ -661,8 +661,8 @@ fn load(
         // What a build had before is free now, but not yet the kernel's.
         give_back_heap();
         let load = match level.may_be_partial() {
-            true => PinnedRows::load_some,
-            false => PinnedRows::load,
+            true => CachedRows::load_some,
+            false => CachedRows::load,
         };
         let rows = match load(file, &shelf.caches.consumer, io, &mut buf) {
             Ok(rows) => rows,

@@ -54,7 +54,7 @@ impl TextBuilders {
         for field in scored {
             let path = Path::parse(&field.path).map_err(|e| Error::bad_input(e.to_string()))?;
             let tag = tag_of(segment, field.slot);
-            let Some(held) = held_lengths(segment, field, rows, job) else {
+            let Some(held) = resident_lengths(segment, field, rows, job) else {
                 continue;
             };
             let has_positions = has_positions(field);
@@ -249,7 +249,7 @@ impl<'a> TextOut<'a> {
     }
 }
 
-/// Takes the files of a field's lists; where their tables found no room, nothing is left of them: see [`held_lengths`].
+/// Takes the files of a field's lists; where their tables found no room, nothing is left of them: see [`resident_lengths`].
 pub(super) fn or_none(
     written: Result<Vec<FileEntry>>,
     (segment, field): (u64, &PayloadField),
@@ -291,7 +291,7 @@ fn tag_of(segment: u64, slot: u16) -> String {
 }
 
 /// For the lengths of so many rows' texts. Where there is no room: rather a slow search than a flush or merge that fails.
-pub(super) fn held_lengths(
+pub(super) fn resident_lengths(
     segment: u64,
     field: &PayloadField,
     rows: u32,

@@ -5,7 +5,7 @@
 use ramlet_format::manifest::FileEntry;
 use ramlet_io::{BlockFile, IoContext};
 
-use super::build::{TextOut, has_positions, held_lengths, or_none};
+use super::build::{TextOut, has_positions, resident_lengths, or_none};
 use super::joined::EachPosting;
 use super::packed::skip_varints;
 use super::part::{Decoded, Directory, POSITIONS_MAX};
@@ -43,7 +43,7 @@ pub fn merge(
 ) -> Result<()> {
     let rows = renumbered(views);
     let live: u32 = views.iter().map(SegmentView::live).sum();
-    let Some(_held) = held_lengths(segment, field, live, job) else {
+    let Some(_held) = resident_lengths(segment, field, live, job) else {
         return Ok(());
     };
     let mut lengths = Vec::with_capacity(live as usize);

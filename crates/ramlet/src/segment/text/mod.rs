@@ -246,7 +246,7 @@ impl TextColumn {
 
     /// The folded length of a row, if all lengths are in RAM.
     #[inline]
-    pub fn held_length(&self, row: u32) -> Option<u64> {
+    pub fn resident_length(&self, row: u32) -> Option<u64> {
         let (all, _) = self.held.as_ref()?;
         let (codes, _) = all.as_chunks::<2>();
         codes

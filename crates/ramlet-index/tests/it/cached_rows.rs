@@ -1,6 +1,6 @@
 //! Rows in memory against the rows of the file.
 
-use ramlet_index::{IndexError, PinnedRows};
+use ramlet_index::{IndexError, CachedRows};
 use ramlet_io::IoErrorKind;
 use ramlet_memory::{AnonBuf, Ledger, ReclaimableBuf};
 
@@ -26,15 +26,15 @@ fn rows_are_those_of_the_file() {
         ] {
             let data = bytes(rows * stride);
             let file = disk.write_rows(&format!("{rows}x{stride}"), stride, &data);
-            let consumer = Ledger::new(1 << 30).consumer("pinned", u64::MAX);
-            let pinned =
-                PinnedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(buf)).expect("room");
-            assert_eq!((pinned.rows(), pinned.stride()), (rows as u32, stride));
-            assert_eq!(pinned.bytes_whole(), data.len() as u64);
-            assert_eq!(consumer.used(), pinned.bytes());
-            assert!(pinned.bytes() < data.len() as u64 + 4096);
-            let view = pinned.view();
-            assert_eq!((view.bytes(), view.held()), (&data[..], rows as u32));
+            let consumer = Ledger::new(1 << 30).consumer("cache", u64::MAX);
+            let cached_rows =
+                CachedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(buf)).expect("room");
+            assert_eq!((cached_rows.rows(), cached_rows.stride()), (rows as u32, stride));
+            assert_eq!(cached_rows.bytes_whole(), data.len() as u64);
+            assert_eq!(consumer.used(), cached_rows.bytes());
+            assert!(cached_rows.bytes() < data.len() as u64 + 4096);
+            let view = cached_rows.view();
+            assert_eq!((view.bytes(), view.resident()), (&data[..], rows as u32));
             for row in (0..rows).step_by(97) {
                 assert_eq!(view.row(row as u32), Some(&data[row * stride..][..stride]));
             }
@@ -53,38 +53,38 @@ fn released_rows_are_missing_until_they_are_restored() {
     let data = bytes(rows * stride);
     let file = disk.write_rows("rows", stride, &data);
     let ledger = Ledger::new(3 * PIECE);
-    let consumer = ledger.consumer("pinned", u64::MAX);
+    let consumer = ledger.consumer("cache", u64::MAX);
     let (io, buf) = (&mut disk.io(), &mut AnonBuf::new(1 << 16));
-    let pinned = PinnedRows::load(&file, &consumer, io, buf).expect("room");
-    let whole = pinned.bytes();
-    let old = pinned.view();
-    let released = pinned.release(PIECE);
-    assert!(released >= PIECE && pinned.bytes() == whole - released);
-    let held = pinned.view().held();
-    assert_eq!(held, (pinned.bytes() / stride as u64) as u32);
-    assert_eq!(pinned.view().row(held), None, "a row that is there in part only");
+    let cached_rows = CachedRows::load(&file, &consumer, io, buf).expect("room");
+    let whole = cached_rows.bytes();
+    let old = cached_rows.view();
+    let released = cached_rows.release(PIECE);
+    assert!(released >= PIECE && cached_rows.bytes() == whole - released);
+    let resident = cached_rows.view().resident();
+    assert_eq!(resident, (cached_rows.bytes() / stride as u64) as u32);
+    assert_eq!(cached_rows.view().row(resident), None, "a row that is there in part only");
     assert_eq!(old.bytes(), data);
     drop(old);
-    assert_eq!(consumer.used(), pinned.bytes());
+    assert_eq!(consumer.used(), cached_rows.bytes());
     let other = ledger
         .consumer("other", u64::MAX)
         .reserve(2 * PIECE)
         .expect("what was released");
-    assert_eq!(pinned.restore(&file, io, buf).expect("readable"), 0, "no room");
+    assert_eq!(cached_rows.restore(&file, io, buf).expect("readable"), 0, "no room");
     drop(other);
     assert_eq!(
-        pinned.restore(&file, io, buf).expect("readable"),
+        cached_rows.restore(&file, io, buf).expect("readable"),
         data.len() as u64 - PIECE
     );
-    assert_eq!(pinned.view().bytes(), data);
+    assert_eq!(cached_rows.view().bytes(), data);
 }
 
 #[test]
 fn too_little_room_or_a_broken_block_leaves_nothing_behind() {
     let disk = Disk::files();
     let file = disk.write_rows("rows", 67, &bytes(67 * 70_001));
-    let consumer = Ledger::new(2 * PIECE).consumer("pinned", u64::MAX);
-    let refused = PinnedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(0));
+    let consumer = Ledger::new(2 * PIECE).consumer("cache", u64::MAX);
+    let refused = CachedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(0));
     assert!(matches!(refused, Err(IndexError::OverBudget(_))), "{refused:?}");
     assert_eq!(consumer.used(), 0);
     let mut broken = disk.read_all("rows").to_vec();
@@ -93,8 +93,8 @@ fn too_little_room_or_a_broken_block_leaves_nothing_behind() {
     copy.append(&broken).expect("writing");
     copy.sync().expect("syncing");
     let file = disk.open_rows("broken");
-    let consumer = Ledger::new(1 << 30).consumer("pinned", u64::MAX);
-    match PinnedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(0)) {
+    let consumer = Ledger::new(1 << 30).consumer("cache", u64::MAX);
+    match CachedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(0)) {
         Err(IndexError::Io(error)) => assert_eq!(error.kind, IoErrorKind::Corrupt),
         other => panic!("{other:?}"),
     }

@@ -11,10 +11,10 @@ use crate::rows_file::RowsFile;
 /// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as there is reclaimable memory for them.
 ///
 /// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`ReclaimableBuf::PIECE_BYTES`]. What is
-/// missing is always the last rows. Searches read through a [`PinnedView`], whose rows stay while it lives. Cheap to
+/// missing is always the last rows. Searches read through a [`CachedView`], whose rows stay while it lives. Cheap to
 /// clone; clones share the memory, which goes with the last of them.
 #[derive(Debug, Clone)]
-pub struct PinnedRows {
+pub struct CachedRows {
     memory: Arc<ReclaimableBuf>,
     rows: u32,
     stride: usize,
@@ -22,12 +22,12 @@ pub struct PinnedRows {
 
 /// The rows that were in memory when a search began. Making one allocates nothing; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct PinnedView {
+pub struct CachedView {
     memory: ReclaimableView,
     stride: usize,
 }
 
-impl PinnedRows {
+impl CachedRows {
     /// Reads the whole file, verifying every block, through `buf` in runs as large as it (at least a block).
     /// All or nothing: `OverBudget` when the bytes aren't free.
     pub fn load(
@@ -35,10 +35,10 @@ impl PinnedRows {
         consumer: &Consumer,
         io: &mut IoContext,
         buf: &mut AnonBuf,
-    ) -> Result<PinnedRows> {
-        let pinned = PinnedRows::empty(file, consumer)?;
-        pinned.fill(file, file.rows() as usize * file.stride(), io, buf)?;
-        Ok(pinned)
+    ) -> Result<CachedRows> {
+        let cached_rows = CachedRows::empty(file, consumer)?;
+        cached_rows.fill(file, file.rows() as usize * file.stride(), io, buf)?;
+        Ok(cached_rows)
     }
 
     /// The same, but as many of the first rows as the bytes are free for.
@@ -47,16 +47,16 @@ impl PinnedRows {
         consumer: &Consumer,
         io: &mut IoContext,
         buf: &mut AnonBuf,
-    ) -> Result<PinnedRows> {
-        let pinned = PinnedRows::empty(file, consumer)?;
-        pinned.restore(file, io, buf)?;
-        Ok(pinned)
+    ) -> Result<CachedRows> {
+        let cached_rows = CachedRows::empty(file, consumer)?;
+        cached_rows.restore(file, io, buf)?;
+        Ok(cached_rows)
     }
 
-    /// With none of the rows in memory yet: [`PinnedRows::restore_some`] takes them there. Costs addresses only.
-    pub fn empty(file: &RowsFile, consumer: &Consumer) -> Result<PinnedRows> {
+    /// With none of the rows in memory yet: [`CachedRows::restore_some`] takes them there. Costs addresses only.
+    pub fn empty(file: &RowsFile, consumer: &Consumer) -> Result<CachedRows> {
         let whole = file.rows() as usize * file.stride();
-        Ok(PinnedRows {
+        Ok(CachedRows {
             memory: Arc::new(ReclaimableBuf::new(consumer, whole)?),
             rows: file.rows(),
             stride: file.stride(),
@@ -83,15 +83,15 @@ impl PinnedRows {
     }
 
     /// What a search reads.
-    pub fn view(&self) -> PinnedView {
-        PinnedView {
+    pub fn view(&self) -> CachedView {
+        CachedView {
             memory: self.memory.view(),
             stride: self.stride,
         }
     }
 
     /// Gives up at least `bytes` of memory, the last rows first, as far as there is any; how many come free when the last
-    /// view of them is gone. Waits for nothing and takes no lock that is held while memory is reserved.
+    /// view of them is gone. Waits for nothing and takes no lock that others hold while memory is reserved.
     pub fn release(&self, bytes: u64) -> u64 {
         self.memory.cut(bytes)
     }
@@ -160,7 +160,7 @@ fn copy_rows(
     Ok(())
 }
 
-impl PinnedView {
+impl CachedView {
     /// The row at a position, if it is in memory.
     pub fn row(&self, position: u32) -> Option<&[u8]> {
         let at = position as usize * self.stride;
@@ -184,11 +184,11 @@ impl PinnedView {
     }
 
     /// Rows in memory.
-    pub fn held(&self) -> u32 {
+    pub fn resident(&self) -> u32 {
         (self.memory.len() / self.stride.max(1)) as u32
     }
 
-    /// Rows that [`PinnedView::run`] gives at once: any, since they all lie together.
+    /// Rows that [`CachedView::run`] gives at once: any, since they all lie together.
     pub fn rows_per_chunk(&self) -> u32 {
         1 << 31
     }

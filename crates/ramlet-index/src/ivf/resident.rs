@@ -7,7 +7,7 @@ use ramlet_kernels::Kernels;
 
 use super::meta::Meta;
 use super::sq8_rows::Sq8Rows;
-use crate::pinned::PinnedView;
+use crate::cached_rows::CachedView;
 use crate::quant::{
     CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GROUP, GroupLayout, ResidualLayout, SQ8_AT_ONCE,
     Sq8Row,
@@ -15,51 +15,51 @@ use crate::quant::{
 
 /// One thread's memory for it.
 #[derive(Debug, Default)]
-pub(super) struct HeldLists {
+pub(super) struct ResidentLists {
     entered: Entered,
     signs: Vec<u8>,
 }
 
 /// All codes of the first rows.
 #[derive(Clone)]
-pub(super) struct HeldCodes {
-    pub(super) groups: (GroupLayout, PinnedView),
-    pub(super) fine: (ExtendedLayout, PinnedView),
-    pub(super) rest: (ResidualLayout, PinnedView),
+pub(super) struct ResidentCodes {
+    pub(super) groups: (GroupLayout, CachedView),
+    pub(super) fine: (ExtendedLayout, CachedView),
+    pub(super) rest: (ResidualLayout, CachedView),
 }
 
 /// Finds distances, ascending positions the quickest: the query is made ready once for each cluster.
-pub(super) struct Held<'h> {
-    codes: Option<&'h HeldCodes>,
+pub(super) struct ResidentDistances<'h> {
+    codes: Option<&'h ResidentCodes>,
     meta: &'h Meta,
     space: CodeSpace,
     query: &'h CodeQuery,
     kernels: &'static Kernels,
-    lists: &'h mut HeldLists,
+    lists: &'h mut ResidentLists,
     /// Positions that the query is ready for.
     ready: Range<u32>,
     /// Where rows are looked at before they are read, if they are.
     pub(super) sq8: Option<&'h Sq8Rows>,
 }
 
-impl HeldCodes {
+impl ResidentCodes {
     /// The first rows so many that are there.
     pub(super) fn count(&self) -> u32 {
-        let groups = self.groups.1.held().saturating_mul(GROUP as u32);
-        groups.min(self.fine.1.held()).min(self.rest.1.held())
+        let groups = self.groups.1.resident().saturating_mul(GROUP as u32);
+        groups.min(self.fine.1.resident()).min(self.rest.1.resident())
     }
 }
 
-impl<'h> Held<'h> {
+impl<'h> ResidentDistances<'h> {
     pub(super) fn new(
-        codes: Option<&'h HeldCodes>,
+        codes: Option<&'h ResidentCodes>,
         meta: &'h Meta,
         space: CodeSpace,
         query: &'h CodeQuery,
         kernels: &'static Kernels,
-        lists: &'h mut HeldLists,
-    ) -> Held<'h> {
-        Held {
+        lists: &'h mut ResidentLists,
+    ) -> ResidentDistances<'h> {
+        ResidentDistances {
             codes,
             meta,
             space,
@@ -72,8 +72,8 @@ impl<'h> Held<'h> {
     }
 
     /// With SQ8 rows on disk.
-    pub(super) fn with_sq8(self, sq8: Option<&'h Sq8Rows>) -> Held<'h> {
-        Held { sq8, ..self }
+    pub(super) fn with_sq8(self, sq8: Option<&'h Sq8Rows>) -> ResidentDistances<'h> {
+        ResidentDistances { sq8, ..self }
     }
 
     /// Makes the query ready for the cluster that has the position.
@@ -120,12 +120,12 @@ impl<'h> Held<'h> {
 
     /// The distance of the row at a position, and whether it is as good as exact; `None` if its codes aren't there, or say nothing.
     pub(super) fn distance(&mut self, position: u32) -> Option<(f32, bool)> {
-        let HeldCodes { groups, fine, rest } = self.codes?;
+        let ResidentCodes { groups, fine, rest } = self.codes?;
         let (fine_row, rest_row) = (fine.1.row(position)?, rest.1.row(position)?);
         let group = groups.1.row(position / GROUP as u32)?;
         let lane = position as usize % GROUP;
         self.enter(position);
-        let HeldLists { entered, signs } = &mut *self.lists;
+        let ResidentLists { entered, signs } = &mut *self.lists;
         signs.resize(fine.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);
