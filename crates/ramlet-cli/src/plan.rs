@@ -312,15 +312,15 @@ fn index_name(index: IndexKind) -> &'static str {
 fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::OnDisk => "on disk",
-        Layout::Signs => "1-bit codes",
+        Layout::OneBit => "1-bit codes",
         Layout::Product => "product codes",
-        Layout::FineLow => "low codes",
-        Layout::Numbered => "numbered codes",
-        Layout::Fine => "fine codes",
-        Layout::AllCodes => "all codes",
+        Layout::ExtendedLow => "short extended codes",
+        Layout::ProductWithIds => "product codes with row ids",
+        Layout::Extended => "extended codes",
+        Layout::Residual => "extended and residual codes",
         Layout::Edges => "edges and codes",
         Layout::VectorsInRam => "vectors in RAM",
-        Layout::VectorsAndSigns => "vectors and codes",
+        Layout::VectorsAndOneBit => "vectors and 1-bit codes",
         Layout::AllInRam => "all in RAM",
     }
 }

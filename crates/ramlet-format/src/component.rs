@@ -23,15 +23,15 @@ pub enum Component {
     /// Rows: codes of the vectors in cluster order, for searching in RAM.
     Codes { slot: u16 },
     /// Rows: finer codes of the vectors in cluster order, for those that the codes don't rule out.
-    Fine { slot: u16 },
+    Extended { slot: u16 },
     /// Rows: finer codes of fewer bits, for when there is less RAM.
-    FineLow { slot: u16 },
+    ExtendedLow { slot: u16 },
     /// Rows: product codes of the vectors in cluster order, for when there is less RAM still.
     Product { slot: u16 },
     /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
-    Rest { slot: u16 },
+    Residual { slot: u16 },
     /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave to be rescored.
-    Compact { slot: u16 },
+    Sq8 { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },
     /// What the graph index holds in RAM: entry points, codebooks, calibration.
@@ -76,11 +76,11 @@ impl Component {
         Self::Position { slot: 0 },
         Self::Centroids { slot: 0 },
         Self::Codes { slot: 0 },
-        Self::Fine { slot: 0 },
-        Self::FineLow { slot: 0 },
+        Self::Extended { slot: 0 },
+        Self::ExtendedLow { slot: 0 },
         Self::Product { slot: 0 },
-        Self::Rest { slot: 0 },
-        Self::Compact { slot: 0 },
+        Self::Residual { slot: 0 },
+        Self::Sq8 { slot: 0 },
         Self::Graph { slot: 0 },
         Self::GraphMeta { slot: 0 },
         Self::Payload,
@@ -143,11 +143,11 @@ impl Component {
             | Self::Position { slot }
             | Self::Centroids { slot }
             | Self::Codes { slot }
-            | Self::Fine { slot }
-            | Self::FineLow { slot }
+            | Self::Extended { slot }
+            | Self::ExtendedLow { slot }
             | Self::Product { slot }
-            | Self::Rest { slot }
-            | Self::Compact { slot }
+            | Self::Residual { slot }
+            | Self::Sq8 { slot }
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
             | Self::VectorRecords { slot }
@@ -180,15 +180,15 @@ impl Component {
             Self::FieldIndex { slot } => (10, slot),
             Self::Deletes => (11, 0),
             Self::Codes { slot } => (12, slot),
-            Self::Fine { slot } => (13, slot),
-            Self::FineLow { slot } => (14, slot),
+            Self::Extended { slot } => (13, slot),
+            Self::ExtendedLow { slot } => (14, slot),
             Self::Product { slot } => (15, slot),
             // Kinds 8 and 9 need no slots themselves: each has room for half of these.
-            Self::Rest { slot } if slot < Self::HALF => (8, Self::HALF + slot),
-            Self::Rest { slot } if slot < Self::SLOTS => (9, slot),
-            Self::Rest { .. } => (9, Self::SLOTS),
+            Self::Residual { slot } if slot < Self::HALF => (8, Self::HALF + slot),
+            Self::Residual { slot } if slot < Self::SLOTS => (9, slot),
+            Self::Residual { .. } => (9, Self::SLOTS),
             // Vectors have half of the slots: from here on the kind of their codes has the other half free.
-            Self::Compact { slot } => (12, Self::HALF + half(slot)),
+            Self::Sq8 { slot } => (12, Self::HALF + half(slot)),
             // As kind 8.
             Self::VectorRecords { slot } => (1, Self::HALF + half(slot)),
             Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
@@ -262,11 +262,11 @@ mod tests {
             check(Component::Position { slot });
             check(Component::Centroids { slot });
             check(Component::Codes { slot });
-            check(Component::Fine { slot });
-            check(Component::FineLow { slot });
+            check(Component::Extended { slot });
+            check(Component::ExtendedLow { slot });
             check(Component::Product { slot });
-            check(Component::Rest { slot });
-            check(Component::Compact { slot });
+            check(Component::Residual { slot });
+            check(Component::Sq8 { slot });
             check(Component::Graph { slot });
             check(Component::GraphMeta { slot });
             check(Component::VectorRecords { slot });

@@ -2,8 +2,8 @@
 //! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
 //! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
 //!
-//! `RAMLET_TIERS` chooses among `rest`, `fine`, `low`, `coarse`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
-//! (`coarse/fine`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many
+//! `RAMLET_TIERS` chooses among `residual`, `extended`, `low`, `scanned`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
+//! (`scanned/extended`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many
 //! threads, `RAMLET_SCRATCH_MIB` what a build may hold. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
@@ -15,7 +15,7 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, CachedRows, Progress, Query,
+    Allowed, CachedRows, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, Progress, Query,
     Result, RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
@@ -142,11 +142,11 @@ fn load(storage: &dyn Storage, name: &str) -> CachedRows {
 
 fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
     let kinds = [
-        ("coarse", Some(CodeKind::OneBit)),
-        ("fine", Some(CodeKind::extended(set.dims))),
+        ("scanned", Some(CodeKind::OneBit)),
+        ("extended", Some(CodeKind::extended(set.dims))),
         ("low", CodeKind::extended_low(set.dims)),
         ("product", Some(CodeKind::product(set.dims))),
-        ("rest", Some(rest(set.dims))),
+        ("residual", Some(residual(set.dims))),
     ];
     let create = |name: &str| {
         let _ = storage.remove(name);
@@ -200,7 +200,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
     );
 }
 
-fn rest(dims: usize) -> CodeKind {
+fn residual(dims: usize) -> CodeKind {
     match CodeKind::extended(dims) {
         CodeKind::Extended { bits } => CodeKind::residual(dims, bits),
         _ => unreachable!("extended codes"),
@@ -212,19 +212,24 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
     let mut centroids = AnonBuf::new(file.len() as usize);
     file.read_at(&mut centroids, 0).expect("reading");
     let (rows, positions) = (open(storage, "rows"), open(storage, "positions"));
-    let fine = match tier {
-        "fine" | "rest" => Some(CodeKind::extended(dims)),
+    let extended = match tier {
+        "extended" | "residual" => Some(CodeKind::extended(dims)),
         "low" => Some(CodeKind::extended_low(dims)?),
         _ => None,
     };
     let codes = CodesInRam {
-        coarse: match tier {
+        scanned: match tier {
             "none" => None,
             "product" => Some((CodeKind::product(dims), load(storage, tier))),
-            _ => Some((CodeKind::OneBit, load(storage, "coarse"))),
+            _ => Some((CodeKind::OneBit, load(storage, "scanned"))),
         },
-        fine: fine.map(|kind| (kind, load(storage, if tier == "rest" { "fine" } else { tier }))),
-        rest: (tier == "rest").then(|| (rest(dims), load(storage, tier))),
+        extended: extended.map(|kind| {
+            (
+                kind,
+                load(storage, if tier == "residual" { "extended" } else { tier }),
+            )
+        }),
+        residual: (tier == "residual").then(|| (residual(dims), load(storage, tier))),
         coarse_file: (tier == "product").then(|| open(storage, tier)),
         sq8: None,
     };
@@ -319,17 +324,17 @@ fn report(
     let effort = ivf.effort(10.0, want);
     println!(
         "{:>5} probes, {:?}/{:?}: recall {:.4}, {:>6.1} us of CPU, {:.1} us at best, {:.1} without reads, {rate:>6.0}/s of {threads}; {:.0} scanned, {:.0} \
-         survive, {:.0} fine, {:.1} checked, {:.2} rows read in {:.2}",
+         survive, {:.0} extended, {:.1} checked, {:.2} rows read in {:.2}",
         effort.probes,
-        effort.epsilon.coarse,
-        effort.epsilon.fine,
+        effort.epsilon.scanned,
+        effort.epsilon.extended,
         hits as f64 / (queries.len() * 10) as f64,
         cpu * 1e6 / queries.len() as f64,
         fastest[0],
         fastest[1],
         each(stats.codes_scored),
         each(stats.survivors),
-        each(stats.fine_scored),
+        each(stats.extended_scored),
         each(stats.rows_checked),
         each(stats.rows_read),
         each(stats.reads),
@@ -384,11 +389,11 @@ fn main() {
     let threads = setting("RAMLET_THREADS", "1", |count| count.parse().expect("a number"))[0];
     let probes = setting("RAMLET_PROBES", "0", |count| count.parse().expect("a number"));
     let epsilons = setting("RAMLET_EPSILON", "1.9/2", |pair| {
-        let (coarse, fine) = pair.split_once('/').expect("two numbers");
-        let [coarse, fine] = [coarse, fine].map(|number| number.parse().expect("a number"));
-        Epsilon { coarse, fine }
+        let (scanned, extended) = pair.split_once('/').expect("two numbers");
+        let [scanned, extended] = [scanned, extended].map(|number| number.parse().expect("a number"));
+        Epsilon { scanned, extended }
     });
-    for tier in setting("RAMLET_TIERS", "fine,low,coarse,product", str::to_owned) {
+    for tier in setting("RAMLET_TIERS", "extended,low,scanned,product", str::to_owned) {
         let Some(ivf) = open_index(&*storage, set.dims, &tier) else {
             continue;
         };

@@ -111,7 +111,9 @@ impl Calibration {
     /// Super-centroids to rank for so many clusters visited; [`u32::MAX`] for all clusters.
     pub fn super_centroids(&self, probes: u32) -> u32 {
         let reached = self.points.partition_point(|point| point.probes < probes);
-        self.points.get(reached).map_or(ALL_SUPER_CENTROIDS, |point| point.super_centroids)
+        self.points
+            .get(reached)
+            .map_or(ALL_SUPER_CENTROIDS, |point| point.super_centroids)
     }
 
     /// Share of the 10 nearest that lie in so many clusters; 1 if nothing was measured.

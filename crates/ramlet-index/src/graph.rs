@@ -16,6 +16,7 @@ mod built_from;
 mod disk_graph;
 mod search;
 
+mod beam_search;
 mod calibrate;
 mod candidates;
 mod clusters;
@@ -28,14 +29,13 @@ mod leaders;
 mod links;
 mod meta;
 mod pairs;
-mod search_list;
 mod prune;
 mod ram;
 mod reach;
+mod search_list;
 mod sizes;
 mod spread;
 mod stored;
-mod beam_search;
 mod write;
 
 pub use build::{GraphBuilt, build_graph, scratch_least};

@@ -13,9 +13,9 @@ mod topk;
 mod vector;
 
 mod allowed;
+mod cached_rows;
 mod calibration;
 mod centroids;
-mod cached_rows;
 mod positions;
 mod reading;
 mod rounds;
@@ -39,6 +39,7 @@ mod source;
 mod temporary;
 
 pub use allowed::{Allowed, RowFilter, RowSet};
+pub use cached_rows::{CachedRows, CachedView};
 pub use calibration::{
     Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOST_BY_QUERIES, Reached, Rule,
 };
@@ -48,7 +49,6 @@ pub use flat::{Flat, scan_rows};
 pub use graph::Graph;
 pub use ivf::Ivf;
 pub use metric::{Element, Metric};
-pub use cached_rows::{CachedRows, CachedView};
 pub use positions::NO_POSITION;
 pub use progress::{Phase, Progress};
 pub use quant::{CodeKind, Epsilon};

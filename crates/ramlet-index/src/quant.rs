@@ -48,9 +48,9 @@ pub(crate) use rotation::Rotation;
 use crate::Metric;
 
 /// Bits that all dimensions of a extended code have together, at least (if eight each suffice).
-const FINE_BITS: usize = 600;
+const EXTENDED_BITS: usize = 600;
 /// The same for the extended codes of fewer bits.
-const FINE_LOW_BITS: usize = 300;
+const EXTENDED_LOW_BITS: usize = 300;
 
 /// Which codes a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +60,10 @@ pub enum CodeKind {
     /// The further bits of codes of `bits` (2 to 8) in all: `(bits - 1) * d / 8 + 2` bytes a row.
     Extended { bits: u8 },
     /// Product codes of `m` sub-quantizers of 4 bits, in groups of 32 rows: `m / 2` bytes a row. In place of `OneBit` where there
-    /// is no room for more; every row of a result is then read.
-    Product { m: u16 },
-    /// The same with the rows' numbers behind the codes of each group: `m / 2 + 3` bytes a row (4 in a segment of 2^24 rows or more).
-    /// Who knows which row it is drops it without reading it; with so many sub-quantizers that few rows need rescoring.
-    ProductWithIds { m: u16 },
+    /// is no room for more; every row of a result is then read. With `row_ids` each group has the rows' numbers behind its codes, 3 bytes
+    /// a row more (4 in a segment of 2^24 rows or more): who knows which row it is drops it without reading it; with so many
+    /// sub-quantizers that few rows need rescoring.
+    Product { m: u16, row_ids: bool },
     /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
     /// row is read.
     Residual { bits: u8 },
@@ -81,13 +80,13 @@ impl CodeKind {
     pub fn extended(dims: usize) -> CodeKind {
         let least = if dims <= 1024 { 3 } else { 2 };
         CodeKind::Extended {
-            bits: FINE_BITS.div_ceil(dims.max(1)).clamp(least, 8) as u8,
+            bits: EXTENDED_BITS.div_ceil(dims.max(1)).clamp(least, 8) as u8,
         }
     }
 
     /// Extended codes of about half as many bits, where that makes a difference.
     pub fn extended_low(dims: usize) -> Option<CodeKind> {
-        let bits = FINE_LOW_BITS.div_ceil(dims.max(1)).clamp(2, 8) as u8;
+        let bits = EXTENDED_LOW_BITS.div_ceil(dims.max(1)).clamp(2, 8) as u8;
         let low = CodeKind::Extended { bits };
         (low.row_bytes(dims, 0) < CodeKind::extended(dims).row_bytes(dims, 0)).then_some(low)
     }
@@ -96,13 +95,14 @@ impl CodeKind {
     pub fn product(dims: usize) -> CodeKind {
         CodeKind::Product {
             m: product::ProductShape::scanned(dims).parts as u16,
+            row_ids: false,
         }
     }
 
     /// What extended codes of so many bits leave over, such that all are 12 bits at 100 dimensions, 10 at 768, 9 at 1536.
-    pub fn residual(dims: usize, fine: u8) -> CodeKind {
+    pub fn residual(dims: usize, extended: u8) -> CodeKind {
         CodeKind::Residual {
-            bits: ResidualLayout::bits_for(dims, fine),
+            bits: ResidualLayout::bits_for(dims, extended),
         }
     }
 
@@ -111,8 +111,8 @@ impl CodeKind {
         match self {
             CodeKind::OneBit => GroupLayout::new(dims, segment_rows).row_bytes(),
             CodeKind::Extended { bits } => ExtendedLayout::new(dims, bits).row_bytes(),
-            CodeKind::Product { m } => usize::from(m) * 16,
-            CodeKind::ProductWithIds { m } => RowIdsLayout::new(m, segment_rows).row_bytes(),
+            CodeKind::Product { m, row_ids: false } => usize::from(m) * 16,
+            CodeKind::Product { m, row_ids: true } => RowIdsLayout::new(m, segment_rows).row_bytes(),
             CodeKind::Residual { bits } => ResidualLayout::new(dims, bits).row_bytes(),
             CodeKind::Sq8 => Sq8Layout::new(dims).row_bytes(),
         }
@@ -130,9 +130,7 @@ impl CodeKind {
     /// Rows of the file for so many vectors.
     pub fn file_rows(self, vectors: u32) -> u32 {
         match self {
-            CodeKind::OneBit | CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
-                vectors.div_ceil(GROUP as u32)
-            }
+            CodeKind::OneBit | CodeKind::Product { .. } => vectors.div_ceil(GROUP as u32),
             CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => vectors,
         }
     }
@@ -145,7 +143,7 @@ impl CodeKind {
     /// Sub-quantizers of product codes, with or without numbers.
     pub fn subquantizers(self) -> Option<u16> {
         match self {
-            CodeKind::Product { m } | CodeKind::ProductWithIds { m } => Some(m),
+            CodeKind::Product { m, .. } => Some(m),
             CodeKind::OneBit | CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => None,
         }
     }
@@ -154,7 +152,7 @@ impl CodeKind {
         match self {
             CodeKind::OneBit | CodeKind::Sq8 => true,
             CodeKind::Extended { bits } => (2..=8).contains(&bits),
-            CodeKind::Product { m } | CodeKind::ProductWithIds { m } => m > 0,
+            CodeKind::Product { m, .. } => m > 0,
             CodeKind::Residual { bits } => ResidualLayout::is_valid(bits),
         }
     }

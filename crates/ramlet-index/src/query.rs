@@ -242,15 +242,21 @@ impl Query {
                 }
             }
         }
-        distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
+        distances
+            .iter_mut()
+            .for_each(|distance| *distance = self.metric.distance(*distance));
     }
 
     /// The distances of `distances.len()` rows that start `stride` bytes apart, bit-equal to [`Query::distance_of_row`].
     pub fn distances_of_rows(&self, rows: &[u8], stride: usize, distances: &mut [f32]) {
         let measure = self.metric.measure();
         match self.element {
-            Element::F32 => self.kernels.f32_rows(measure, &self.floats, rows, stride, distances),
-            Element::F16 => self.kernels.f16_rows(measure, &self.floats, rows, stride, distances),
+            Element::F32 => self
+                .kernels
+                .f32_rows(measure, &self.floats, rows, stride, distances),
+            Element::F16 => self
+                .kernels
+                .f16_rows(measure, &self.floats, rows, stride, distances),
             Element::U8 => {
                 for (i, distance) in distances.iter_mut().enumerate() {
                     let row = &rows[i * stride..][..self.bytes.len()];
@@ -258,7 +264,9 @@ impl Query {
                 }
             }
         }
-        distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
+        distances
+            .iter_mut()
+            .for_each(|distance| *distance = self.metric.distance(*distance));
     }
 
     /// How near centroids are: `distances.len()` rows of `f32`, whatever the element; smaller is nearer.
@@ -279,7 +287,9 @@ impl Query {
         self.kernels
             .f32_rows(measure, floats, centroids, self.dims() * 4, distances);
         if measure == Measure::Dot {
-            distances.iter_mut().for_each(|distance| *distance = self.metric.distance(*distance));
+            distances
+                .iter_mut()
+                .for_each(|distance| *distance = self.metric.distance(*distance));
         }
     }
 

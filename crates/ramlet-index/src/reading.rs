@@ -3,8 +3,8 @@
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use crate::error::{IndexError, Result};
 use crate::cached_rows::CachedView;
+use crate::error::{IndexError, Result};
 use crate::rows_file::RowsFile;
 
 /// Rows listed at a time when only some are allowed: 16 KiB of numbers.

@@ -94,7 +94,8 @@ impl Rounds {
             (false, _) if self.minds_gone => candidates_of(k),
             (false, _) => {
                 // Room for what `begin_out_of_distribution` wants: which query is the first such nobody knows.
-                self.candidates.clear(candidates_of(k).min(candidates_of(MEASURED)));
+                self.candidates
+                    .clear(candidates_of(k).min(candidates_of(MEASURED)));
                 0
             }
             (true, true) => k,
@@ -118,7 +119,10 @@ impl Rounds {
         }
         let last = self.candidates.sorted().get(k.max(1) - 1);
         let kth_distance = last.map_or(f32::INFINITY, |hit| hit.distance).min(limit);
-        let nearer = self.gone.sorted().partition_point(|hit| hit.distance <= kth_distance);
+        let nearer = self
+            .gone
+            .sorted()
+            .partition_point(|hit| hit.distance <= kth_distance);
         let wanted = (k + nearer) as f64;
         // Fewer rows than were measured take as many clusters as those.
         let is_more = wanted > self.aimed.max(DEPTHS[0] as f64) * GONE_WORTH;

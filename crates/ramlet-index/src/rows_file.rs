@@ -6,8 +6,8 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_io::{BlockFile, IoContext};
 use ramlet_memory::AnonBuf;
 
-use crate::error::{IndexError, Result};
 use crate::cached_rows::{CachedRows, CachedView};
+use crate::error::{IndexError, Result};
 
 /// A reader of a rows file, with its layout. A position is a row's place in the file.
 ///

@@ -5,8 +5,8 @@ use std::ops::Range;
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use crate::error::Result;
 use crate::cached_rows::CachedView;
+use crate::error::Result;
 use crate::reading::{in_ram, trailing_number};
 use crate::rounds::Rounds;
 use crate::search_stats::SearchStats;
@@ -189,7 +189,11 @@ impl Search<'_, '_> {
                 if *distance > self.top.threshold().max(self.rounds.limit()) {
                     continue;
                 }
-                self.offer(*distance, first + (start + i) as u32, &rows[i * stride..][..stride])?;
+                self.offer(
+                    *distance,
+                    first + (start + i) as u32,
+                    &rows[i * stride..][..stride],
+                )?;
             }
         }
         Ok(())

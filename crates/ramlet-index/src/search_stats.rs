@@ -20,7 +20,7 @@ pub struct SearchStats {
     /// Rows that a scan of signs didn't rule out.
     pub survivors: u64,
     /// Rows of which finer codes were compared.
-    pub fine_scored: u64,
+    pub extended_scored: u64,
     /// Rows read because codes couldn't tell whether they are among the nearest (or because it was asked for).
     pub rows_read: u64,
     /// Rows of a bitmap whose positions were found, so that only these were compared.
@@ -38,7 +38,7 @@ impl SearchStats {
         self.probes += other.probes;
         self.rows_admitted += other.rows_admitted;
         self.survivors += other.survivors;
-        self.fine_scored += other.fine_scored;
+        self.extended_scored += other.extended_scored;
         self.rows_read += other.rows_read;
         self.listed += other.listed;
     }

@@ -136,7 +136,11 @@ impl TopK {
 
     /// A distance that is not a number (an overflow) is the farthest of all.
     fn hit(&self, distance: f32, row: u32) -> Hit {
-        let distance = if distance.is_nan() { f32::INFINITY } else { distance };
+        let distance = if distance.is_nan() {
+            f32::INFINITY
+        } else {
+            distance
+        };
         Hit {
             distance,
             segment: self.segment,

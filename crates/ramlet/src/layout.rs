@@ -82,30 +82,30 @@ pub fn codes(vector: &VectorField, rows: u32, most: u64) -> Vec<(Component, Code
 /// What there is of a vector that may go to RAM.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<T> {
-    pub coarse: Option<T>,
-    pub fine: Option<T>,
+    pub scanned: Option<T>,
+    pub extended: Option<T>,
     pub low: Option<T>,
     pub product: Option<T>,
-    pub rest: Option<T>,
+    pub residual: Option<T>,
     pub rows: Option<T>,
 }
 
 /// What of a vector is in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level<T> {
-    pub coarse: Option<T>,
-    pub fine: Option<T>,
-    /// What fine codes leave over.
-    pub rest: Option<T>,
+    pub scanned: Option<T>,
+    pub extended: Option<T>,
+    /// What extended codes leave over.
+    pub residual: Option<T>,
     pub rows: Option<T>,
 }
 
 impl<T> Default for Level<T> {
     fn default() -> Level<T> {
         Level {
-            coarse: None,
-            fine: None,
-            rest: None,
+            scanned: None,
+            extended: None,
+            residual: None,
             rows: None,
         }
     }
@@ -114,43 +114,43 @@ impl<T> Default for Level<T> {
 /// What there could be in RAM, the best first. The last is nothing.
 pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
     let Parts {
-        coarse,
-        fine,
+        scanned,
+        extended,
         low,
         product,
-        rest,
+        residual,
         rows,
     } = there;
-    let level = |coarse, fine, rows| Level {
-        coarse,
-        fine,
-        rest: None,
+    let level = |scanned, extended, rows| Level {
+        scanned,
+        extended,
+        residual: None,
         rows,
     };
     let mut levels = Vec::new();
-    if coarse.is_some() {
-        if rows.is_some() && fine.is_some() {
-            levels.push(level(coarse, fine, rows));
+    if scanned.is_some() {
+        if rows.is_some() && extended.is_some() {
+            levels.push(level(scanned, extended, rows));
         }
-        if rest.is_some() && fine.is_some() {
-            let rest = Level {
-                rest,
-                ..level(coarse, fine, None)
+        if residual.is_some() && extended.is_some() {
+            let residual = Level {
+                residual,
+                ..level(scanned, extended, None)
             };
-            levels.push(rest);
+            levels.push(residual);
         }
         if rows.is_some() {
-            levels.push(level(coarse, None, rows));
+            levels.push(level(scanned, None, rows));
         }
-        let fine = [fine, low].into_iter().flatten();
-        levels.extend(fine.map(|fine| level(coarse, Some(fine), None)));
+        let extended = [extended, low].into_iter().flatten();
+        levels.extend(extended.map(|extended| level(scanned, Some(extended), None)));
     }
-    if coarse.is_none() && rows.is_some() {
+    if scanned.is_none() && rows.is_some() {
         // Product codes that were asked for and are the only ones there are, or none.
         levels.push(level(product, None, rows));
     }
     levels.extend(product.map(|product| level(Some(product), None, None)));
-    levels.extend(coarse.map(|_| level(coarse, None, None)));
+    levels.extend(scanned.map(|_| level(scanned, None, None)));
     levels.push(Level::default());
     levels
 }
@@ -190,15 +190,16 @@ fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
 /// Product codes with the fewest sub-quantizers that are worth it; other codes as they are.
 fn least_subquantizers(kind: CodeKind) -> CodeKind {
     match kind {
-        CodeKind::Product { m } => CodeKind::Product {
+        CodeKind::Product { m, row_ids: false } => CodeKind::Product {
             m: (f64::from(m) * SUBQUANTIZERS_LEAST).ceil() as u16,
+            row_ids: false,
         },
         kind => kind,
     }
 }
 
 /// Share of a product code's sub-quantizers down to which it does better than a graph, of the memory that codes may have at most: not all
-/// of it is there. Of a million vectors of 100 dimensions, which have 50 sub-quantizers, recalls of .90 and .95 take 60 and 100 reads of compact rows
+/// of it is there. Of a million vectors of 100 dimensions, which have 50 sub-quantizers, recalls of .90 and .95 take 60 and 100 reads of SQ8 rows
 /// with 34 of them in RAM (24 MB), 350 and 650 with 17 (16 MB); a graph takes 52 and 87, of two pages each, which a disk does half as many of.
 const SUBQUANTIZERS_LEAST: f64 = 0.65;
 
@@ -232,75 +233,77 @@ fn fitted(
     rows: u32,
     room: u64,
 ) -> Vec<(Component, CodeKind)> {
-    let subquantizer = CodeKind::Product { m: 1 }
+    let subquantizer = CodeKind::Product { m: 1, row_ids: false }
         .bytes_for(rows, vector.dim, rows)
         .max(1);
     let least = vector.dim.div_ceil(DIMS_PER_SUBQUANTIZER_MAX) as u64;
-    let numbered = match vector.settings.quantization {
-        None if vector.metric.distances_are_products() => subquantizers_with_ids_in(vector.dim as u64, rows.into(), room),
+    let with_ids = match vector.settings.quantization {
+        None if vector.metric.distances_are_products() => {
+            subquantizers_with_ids_in(vector.dim as u64, rows.into(), room)
+        }
         _ => None,
     };
-    let fit = |(component, kind): (Component, CodeKind)| match (kind, numbered) {
-        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::ProductWithIds { m })),
+    let fit = |(component, kind): (Component, CodeKind)| match (kind, with_ids) {
+        (CodeKind::Product { .. }, Some(m)) => Some((component, CodeKind::Product { m, row_ids: true })),
         // Signs with these take as much room, and more rows are read beside them.
-        (CodeKind::Extended { .. }, Some(_)) if matches!(component, Component::FineLow { .. }) => None,
-        (CodeKind::Product { m }, None) if fits_room(vector) => {
+        (CodeKind::Extended { .. }, Some(_)) if matches!(component, Component::ExtendedLow { .. }) => None,
+        (CodeKind::Product { m, row_ids: false }, None) if fits_room(vector) => {
             let m = (room / subquantizer).max(least).min(u64::from(m)) as u16;
-            Some((component, CodeKind::Product { m }))
+            Some((component, CodeKind::Product { m, row_ids: false }))
         }
         (kind, _) => Some((component, kind)),
     };
     let mut codes: Vec<_> = codes.into_iter().filter_map(fit).collect();
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
     let slot = vector.slot;
-    if reads_compact(&kinds, vector, rows, room) {
-        codes.push((Component::Compact { slot }, CodeKind::Sq8));
+    if reads_sq8(&kinds, vector, rows, room) {
+        codes.push((Component::Sq8 { slot }, CodeKind::Sq8));
     }
     codes
 }
 
-/// Vectors of so many times the bytes of compact rows are worth a file of these, where they are read by the dozen: four of vectors of
+/// Vectors of so many times the bytes of SQ8 rows are worth a file of these, where they are read by the dozen: four of vectors of
 /// floats lie in a page's place, two of half floats.
 const COMPACT_LEAST: f64 = 1.5;
 
 /// Whether vectors of so many bytes are.
-fn compact_is_worth_it(row_bytes: u64, dims: u64) -> bool {
+fn sq8_is_worth_it(row_bytes: u64, dims: u64) -> bool {
     row_bytes as f64 >= COMPACT_LEAST * CodeKind::Sq8.row_bytes(dims as usize, 0) as f64
 }
 
-/// Whether searches with the best of these codes that fit in `room` would read compact rows.
-fn reads_compact(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> bool {
+/// Whether searches with the best of these codes that fit in `room` would read SQ8 rows.
+fn reads_sq8(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> bool {
     // What would fit into all of the room may miss it when it is opened; with neither, searches would read vectors.
     let room = room - room / ROOM_LEFT;
     let bytes = |kind: CodeKind| kind.bytes_for(rows, vector.dim, rows);
     let has_ids = codes
         .iter()
-        .any(|kind| matches!(kind, CodeKind::ProductWithIds { .. }));
+        .any(|kind| matches!(kind, CodeKind::Product { row_ids: true, .. }));
     let product = codes.iter().find(|kind| matches!(kind, CodeKind::Product { .. }));
     let signs = codes.iter().find(|kind| **kind == CodeKind::OneBit);
-    let Some(coarse) = product.or(signs).filter(|_| !has_ids) else {
+    let Some(scanned) = product.or(signs).filter(|_| !has_ids) else {
         return false;
     };
     let rows_bytes = u64::from(rows) * (vector.row_bytes() as u64 + 4);
-    let rows_fit = vector.settings.may_cache_rows() && bytes(*coarse) + rows_bytes <= room;
+    let rows_fit = vector.settings.may_cache_rows() && bytes(*scanned) + rows_bytes <= room;
     let better_fit = codes.iter().any(|kind| match kind {
         CodeKind::Extended { bits } => {
             *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::OneBit) + bytes(*kind) <= room
         }
         _ => false,
     });
-    // The rest is of the first fine codes, the finest.
-    let fine = codes
+    // The residual is of the first extended codes, the finest.
+    let extended = codes
         .iter()
         .find(|kind| matches!(kind, CodeKind::Extended { .. }));
-    let rest = codes
+    let residual = codes
         .iter()
         .find(|kind| matches!(kind, CodeKind::Residual { .. }));
-    let rest_fits = fine
-        .zip(rest)
-        .is_some_and(|(fine, rest)| bytes(CodeKind::OneBit) + bytes(*fine) + bytes(*rest) <= room);
-    let is_worth_it = compact_is_worth_it(vector.row_bytes() as u64, vector.dim as u64);
-    !rows_fit && !better_fit && !rest_fits && is_worth_it
+    let residual_fits = extended.zip(residual).is_some_and(|(extended, residual)| {
+        bytes(CodeKind::OneBit) + bytes(*extended) + bytes(*residual) <= room
+    });
+    let is_worth_it = sq8_is_worth_it(vector.row_bytes() as u64, vector.dim as u64);
+    !rows_fit && !better_fit && !residual_fits && is_worth_it
 }
 
 /// Sub-quantizers a dimension from which on product codes with rows' numbers do more than those without: they read a fourth as many rows.
@@ -309,17 +312,17 @@ const WITH_IDS_LEAST: f64 = 0.6;
 /// What caches can't have of the room, one part in so many: their memory comes in pieces, and others hold some of it.
 const ROOM_LEFT: u64 = 16;
 
-/// Sub-quantizers of product codes with numbers, where there is room for such that are worth it and none for fine codes.
+/// Sub-quantizers of product codes with numbers, where there is room for such that are worth it and none for extended codes.
 fn subquantizers_with_ids_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let (count, width) = (u32::try_from(rows).unwrap_or(u32::MAX), dims as usize);
     let bytes = |kind: CodeKind| kind.bytes_for(count, width, count);
-    let fine = bytes(CodeKind::OneBit) + bytes(CodeKind::extended(width));
-    let subquantizer = bytes(CodeKind::Product { m: 1 });
-    let numbers = bytes(CodeKind::ProductWithIds { m: 1 }) - subquantizer;
+    let extended = bytes(CodeKind::OneBit) + bytes(CodeKind::extended(width));
+    let subquantizer = bytes(CodeKind::Product { m: 1, row_ids: false });
+    let numbers = bytes(CodeKind::Product { m: 1, row_ids: true }) - subquantizer;
     let left = room - room / ROOM_LEFT;
     let subquantizers = (left.saturating_sub(numbers) / subquantizer.max(1)).min(dims);
     let is_worth_it = subquantizers as f64 >= (WITH_IDS_LEAST * dims as f64).ceil();
-    (is_worth_it && fine > room && width < SIGNS_DIMS).then_some(subquantizers as u16)
+    (is_worth_it && extended > room && width < SIGNS_DIMS).then_some(subquantizers as u16)
 }
 
 /// Sub-quantizers of product codes with numbers, the fewest and the most, where a vector may have such.
@@ -338,7 +341,7 @@ pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
 pub fn room_with_ids(dims: u64, rows: u64, subquantizers: u64) -> u64 {
     let count = u32::try_from(rows).unwrap_or(u32::MAX);
     let m = u16::try_from(subquantizers).unwrap_or(u16::MAX);
-    let bytes = CodeKind::ProductWithIds { m }.bytes_for(count, dims as usize, count);
+    let bytes = CodeKind::Product { m, row_ids: true }.bytes_for(count, dims as usize, count);
     let with_what_is_left = (bytes * ROOM_LEFT).div_ceil(ROOM_LEFT - 1);
     with_what_is_left + beside_codes(dims, rows)
 }
@@ -358,29 +361,29 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     let (slot, dim) = (vector.slot, vector.dim);
     let of = |kind: CodeKind| match kind {
         CodeKind::OneBit => (Component::Codes { slot }, kind),
-        CodeKind::Extended { .. } => (Component::Fine { slot }, kind),
-        CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => (Component::Product { slot }, kind),
-        CodeKind::Residual { .. } => (Component::Rest { slot }, kind),
-        CodeKind::Sq8 => (Component::Compact { slot }, kind),
+        CodeKind::Extended { .. } => (Component::Extended { slot }, kind),
+        CodeKind::Product { .. } => (Component::Product { slot }, kind),
+        CodeKind::Residual { .. } => (Component::Residual { slot }, kind),
+        CodeKind::Sq8 => (Component::Sq8 { slot }, kind),
     };
     let mut codes: Vec<_> = kinds_wished(vector).into_iter().map(of).collect();
-    let fine = codes
+    let extended = codes
         .iter()
-        .find(|(component, _)| matches!(component, Component::Fine { .. }));
+        .find(|(component, _)| matches!(component, Component::Extended { .. }));
     // One bit, or product codes: that is what was asked for, and there is little below.
-    let Some((_, fine)) = fine.copied() else {
+    let Some((_, extended)) = extended.copied() else {
         return codes;
     };
     let bytes = |kind: CodeKind| kind.row_bytes(dim, 0);
-    let low = CodeKind::extended_low(dim).filter(|low| bytes(*low) < bytes(fine));
-    codes.extend(low.map(|kind| (Component::FineLow { slot }, kind)));
+    let low = CodeKind::extended_low(dim).filter(|low| bytes(*low) < bytes(extended));
+    codes.extend(low.map(|kind| (Component::ExtendedLow { slot }, kind)));
     if dim < SIGNS_DIMS {
         codes.push(of(CodeKind::product(dim)));
     }
-    if let CodeKind::Extended { bits } = fine {
-        let rest = CodeKind::residual(dim, bits);
+    if let CodeKind::Extended { bits } = extended {
+        let residual = CodeKind::residual(dim, bits);
         // Of vectors of bytes the vectors themselves take hardly more.
-        codes.extend((vector.row_bytes() > 2 * bytes(rest)).then(|| of(rest)));
+        codes.extend((vector.row_bytes() > 2 * bytes(residual)).then(|| of(residual)));
     }
     codes
 }
@@ -401,6 +404,7 @@ fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
         // Two sub-quantizers of 4 bits to a byte, and no more sub-quantizers than dimensions.
         Some(CodeSpec::Product { bytes }) => vec![CodeKind::Product {
             m: (2 * bytes).clamp(1, vector.dim.clamp(1, SUBQUANTIZERS_MAX)) as u16,
+            row_ids: false,
         }],
     }
 }
@@ -445,7 +449,7 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[Co
     worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
 }
 
-/// What compact rows add to the worth of product codes: a fourth to a third of the reads is spared.
+/// What SQ8 rows add to the worth of product codes: a fourth to a third of the reads is spared.
 const COMPACT_WORTH: f64 = 0.4;
 
 /// The better the more reads the best of these codes spare, of those that fit in `room`; 0 where none does.
@@ -453,19 +457,19 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
     let subquantizers = |m: u16| f64::from(m) / dims as f64;
-    let compact = match codes.contains(&CodeKind::Sq8) {
+    let sq8 = match codes.contains(&CodeKind::Sq8) {
         true => COMPACT_WORTH,
         false => 0.0,
     };
     let one = |kind: &CodeKind| match *kind {
-        CodeKind::OneBit if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + compact),
+        CodeKind::OneBit if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + sq8),
         // Three bits a dimension, signs included, do as much as a sub-quantizer with numbers.
         CodeKind::Extended { .. } => fits(bytes(CodeKind::OneBit) + bytes(*kind), 3.0),
-        CodeKind::ProductWithIds { m } => fits(bytes(*kind), 2.0 + subquantizers(m)),
+        CodeKind::Product { m, row_ids: true } => fits(bytes(*kind), 2.0 + subquantizers(m)),
         // They serve in part too, and codes of the other clusters are read: the more of these the worse.
-        CodeKind::Product { m } => {
+        CodeKind::Product { m, row_ids: false } => {
             let share = (room as f64 / bytes(*kind).max(1) as f64).min(1.0);
-            (1.0 + subquantizers(m) + compact) * share * share
+            (1.0 + subquantizers(m) + sq8) * share * share
         }
         CodeKind::OneBit | CodeKind::Residual { .. } | CodeKind::Sq8 => 0.0,
     };
@@ -540,7 +544,7 @@ mod tests {
                 .into_iter()
                 .find(|(c, _)| matches!(c, Component::Product { .. }))?;
             match kind {
-                CodeKind::Product { m } => {
+                CodeKind::Product { m, row_ids: false } => {
                     assert!(bytes(kind) <= room || usize::from(m) == dim.div_ceil(8) || settings != "null");
                     Some(m)
                 }
@@ -559,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn product_codes_have_ids_where_fine_codes_do_not_fit_and_there_is_room() {
+    fn product_codes_have_ids_where_extended_codes_do_not_fit_and_there_is_room() {
         const ROWS: u32 = 1_000_000;
         let built = |field: &VectorField, room: u64| -> Vec<CodeKind> {
             let codes = fitted(codes_of(field), field, ROWS, room);
@@ -567,30 +571,44 @@ mod tests {
         };
         let plain = field(100, "null");
         let of_room = |room| built(&plain, room);
-        let (coarse, fine, rest) = (
+        let (scanned, extended, residual) = (
             CodeKind::OneBit,
             CodeKind::extended(100),
             CodeKind::residual(100, 6),
         );
-        let numbered = |m| vec![coarse, fine, CodeKind::ProductWithIds { m }, rest];
+        let with_ids = |m| {
+            vec![
+                scanned,
+                extended,
+                CodeKind::Product { m, row_ids: true },
+                residual,
+            ]
+        };
         let whole = vec![
-            coarse,
-            fine,
+            scanned,
+            extended,
             CodeKind::Extended { bits: 3 },
-            CodeKind::Product { m: 50 },
-            rest,
+            CodeKind::Product {
+                m: 50,
+                row_ids: false,
+            },
+            residual,
         ];
-        assert_eq!(of_room(86_500_000), whole, "fine codes fit");
+        assert_eq!(of_room(86_500_000), whole, "extended codes fit");
         assert_eq!(
             of_room(83_999_999),
-            numbered(100),
+            with_ids(100),
             "a sub-quantizers for each dimension at most"
         );
         // A sixteenth is left.
-        assert_eq!(of_room(50_240_000), numbered(88));
-        assert_eq!(of_room(35_200_000), numbered(60));
+        assert_eq!(of_room(50_240_000), with_ids(88));
+        assert_eq!(of_room(35_200_000), with_ids(60));
         let read = [&whole[..], &[CodeKind::Sq8]].concat();
-        assert_eq!(of_room(35_199_000), read, "too few sub-quantizers to be worth a number");
+        assert_eq!(
+            of_room(35_199_000),
+            read,
+            "too few sub-quantizers to be worth a number"
+        );
         for (field, what) in [
             (
                 field(100, r#"{"scalar":{"type":"int8"}}"#),
@@ -608,14 +626,14 @@ mod tests {
             let codes = built(&field, 50_000_000);
             let has_numbers = codes
                 .iter()
-                .any(|kind| matches!(kind, CodeKind::ProductWithIds { .. }));
+                .any(|kind| matches!(kind, CodeKind::Product { row_ids: true, .. }));
             assert!(!has_numbers, "{what}: {codes:?}");
         }
     }
 
     /// Where rows are read by the dozen, and vectors take much more.
     #[test]
-    fn compact_rows_are_written_where_searches_would_read_them() {
+    fn sq8_rows_are_written_where_searches_would_read_them() {
         const ROWS: u32 = 1_000_000;
         let f16 = |dim| VectorField {
             element: ramlet_index::Element::F16,
@@ -635,7 +653,7 @@ mod tests {
                 false,
                 "product codes with numbers",
             ),
-            (field(100, "null"), 90_000_000, false, "fine codes"),
+            (field(100, "null"), 90_000_000, false, "extended codes"),
             (f16(100), 25_000_000, true, "half floats"),
             (f16(20), 5_000_000, false, "half floats that take hardly more"),
             (u8, 25_000_000, false, "bytes already"),

@@ -169,7 +169,7 @@ pub struct SearchCost {
     /// Of those, rows that the coarsest code didn't rule out.
     pub survivors: u64,
     /// Rows of which finer codes were compared.
-    pub fine_scored: u64,
+    pub extended_scored: u64,
     /// Rows read because codes couldn't decide about them.
     pub rows_read: u64,
     /// Clusters visited.
@@ -184,7 +184,7 @@ impl SearchCost {
         self.rows_scanned += part.rows_scored;
         self.codes_scanned += part.codes_scanned;
         self.survivors += part.survivors;
-        self.fine_scored += part.fine_scored;
+        self.extended_scored += part.extended_scored;
         self.rows_read += part.rows_read;
         self.probes += part.probes;
     }
@@ -194,7 +194,7 @@ impl SearchCost {
         self.rows_scanned += other.rows_scanned;
         self.codes_scanned += other.codes_scanned;
         self.survivors += other.survivors;
-        self.fine_scored += other.fine_scored;
+        self.extended_scored += other.extended_scored;
         self.rows_read += other.rows_read;
         self.probes += other.probes;
     }
@@ -230,9 +230,9 @@ pub struct Explained {
     pub share: Option<f32>,
     pub probes: u64,
     pub codes_scanned: u64,
-    /// Rows that the coarse codes didn't rule out, and of which finer ones were compared.
+    /// Rows that the 1-bit codes didn't rule out, and of which finer ones were compared.
     pub survivors: u64,
-    pub fine_scored: u64,
+    pub extended_scored: u64,
     /// Rows read because codes couldn't tell whether they are among the nearest, or because it was asked for.
     pub rows_read: u64,
     /// Rows compared with the query.

@@ -38,7 +38,7 @@ fn json_has_what_the_table_shows() {
     assert!(
         components
             .iter()
-            .any(|c| c["component"] == "coarse codes" && c["place"] == "ram"),
+            .any(|c| c["component"] == "1-bit codes" && c["place"] == "ram"),
         "{text}"
     );
     assert!(
@@ -51,7 +51,7 @@ fn json_has_what_the_table_shows() {
 fn the_table_has_a_line_for_each_component_and_step() {
     let (ok, text) = run("--points 1000000 --dim 100 --payload-bytes 200 --memory 135MB");
     assert!(ok, "{text}");
-    for component in ["centroids", "coarse codes", "vectors", "ids", "payload", "in all"] {
+    for component in ["centroids", "1-bit codes", "vectors", "ids", "payload", "in all"] {
         let line = text.lines().find(|line| line.starts_with(component));
         assert!(
             line.is_some_and(|line| line.contains("MB")),

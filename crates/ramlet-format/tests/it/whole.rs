@@ -340,10 +340,10 @@ fn component_codes_differ() {
                 Component::Centroids { slot },
                 Component::FieldIndex { slot },
                 Component::Codes { slot },
-                Component::Fine { slot },
-                Component::FineLow { slot },
+                Component::Extended { slot },
+                Component::ExtendedLow { slot },
                 Component::Product { slot },
-                Component::Rest { slot },
+                Component::Residual { slot },
             ]
         })
         .chain(

@@ -7,8 +7,8 @@ use ramlet_memory::AnonBuf;
 use super::code::{AT_ONCE, CodedQuery};
 use super::disk_graph::{Graph, WIDTH_MAX};
 use super::layout::Node;
-use super::search_list::{Known, SearchList};
 use super::ram::{Ram, RamLists};
+use super::search_list::{Known, SearchList};
 use crate::TopK;
 use crate::error::Result;
 use crate::search_stats::SearchStats;
@@ -151,7 +151,10 @@ impl BeamSearch<'_> {
         each: &mut dyn FnMut(&[u8], u32, &mut IoContext, &mut SearchStats) -> Result<()>,
     ) -> Result<usize> {
         let GraphLists {
-            candidates, picked, reads, ..
+            candidates,
+            picked,
+            reads,
+            ..
         } = &mut *self.lists;
         picked.clear();
         reads.clear();
@@ -186,5 +189,9 @@ fn plan(graph: &Graph, picked: &mut [u32], reads: &mut Vec<(u64, u32)>, stats: &
 
 /// What isn't a number (an overflow) is the farthest of all.
 fn number(distance: f32) -> f32 {
-    if distance.is_nan() { f32::INFINITY } else { distance }
+    if distance.is_nan() {
+        f32::INFINITY
+    } else {
+        distance
+    }
 }

@@ -6,10 +6,10 @@
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
 
+use super::beam_search::{BeamSearch, GraphLists};
 use super::clusters::{number_of, vector_of};
 use super::disk_graph::Graph;
 use super::expected::{GraphCalibration, GraphPoint};
-use super::beam_search::{GraphLists, BeamSearch};
 use crate::calibration::{DEPTHS, steps};
 use crate::error::Result;
 use crate::reading::stream;

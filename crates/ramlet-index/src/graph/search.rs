@@ -4,10 +4,10 @@ use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
+use super::beam_search::{BeamSearch, GraphLists, MET_USUAL};
 use super::disk_graph::Graph;
 use super::expected::Expected;
 use super::layout::Node;
-use super::beam_search::{GraphLists, MET_USUAL, BeamSearch};
 use crate::error::{IndexError, Result};
 use crate::positions::{find_positions, read_listed};
 use crate::reading::{ALONE_COST, LISTED_ROWS, stream};
@@ -293,7 +293,13 @@ impl Offering<'_, '_> {
         self.offer_with(self.query.distance_of_row(vector), row, io, stats)
     }
 
-    fn offer_with(&mut self, distance: f32, row: u32, io: &mut IoContext, stats: &mut SearchStats) -> Result<()> {
+    fn offer_with(
+        &mut self,
+        distance: f32,
+        row: u32,
+        io: &mut IoContext,
+        stats: &mut SearchStats,
+    ) -> Result<()> {
         if !self.top.would_enter(distance, row) || self.again && self.top.holds(row) {
             return Ok(());
         }

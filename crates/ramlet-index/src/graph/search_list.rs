@@ -62,7 +62,14 @@ impl SearchList {
             self.known.pop();
         }
         let visited = false;
-        self.known.insert(at, Known { distance, id, visited });
+        self.known.insert(
+            at,
+            Known {
+                distance,
+                id,
+                visited,
+            },
+        );
         self.first = self.first.min(at);
     }
 

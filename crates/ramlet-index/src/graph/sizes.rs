@@ -3,9 +3,9 @@
 use ramlet_format::PAGE;
 use ramlet_format::rows::file_bytes;
 
+use super::beam_search::lists_bytes;
 use super::layout::NodeLayout;
 use super::meta;
-use super::beam_search::lists_bytes;
 use crate::Element;
 
 /// What a graph takes, for planning.

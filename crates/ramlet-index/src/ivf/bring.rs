@@ -3,12 +3,12 @@
 use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::candidates::Candidates;
-use super::probe_threshold::{
-    KTH_ROWS, KTH_SHARE, CAP_OUT_OF_DISTRIBUTION, CAP_OUT_OF_DISTRIBUTION_BLURRED, MANY, base_rank, distance_as_of_clusters, most_of,
-    unit,
-};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
+use super::probe_threshold::{
+    CAP_OUT_OF_DISTRIBUTION, CAP_OUT_OF_DISTRIBUTION_BLURRED, KTH_ROWS, KTH_SHARE, MANY, base_rank,
+    distance_as_of_clusters, most_of, unit,
+};
 use crate::Allowed;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::rounds::MEASURED;
@@ -102,7 +102,7 @@ impl Ivf {
     /// Which clusters a search visits that is for so many rows.
     pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
         let prefers = self.by_kth_distance[usize::from(wanted >= MANY)];
-        let tells = self.codes.as_ref().is_some_and(|codes| codes.fine.is_some())
+        let tells = self.codes.as_ref().is_some_and(|codes| codes.extended.is_some())
             || self
                 .products
                 .as_ref()
@@ -128,12 +128,12 @@ impl Ivf {
     /// Whether it is known at once how near rows are, by their codes or themselves. (By signs alone the more rows are met the more
     /// seem near: of 20,000 rows a search in rounds compares 16,000.)
     fn tells(&self, want: &Want) -> bool {
-        let coarse = self.codes.as_ref().is_some_and(|codes| codes.fine.is_none());
+        let scanned = self.codes.as_ref().is_some_and(|codes| codes.extended.is_none());
         let plain = self
             .products
             .as_ref()
             .is_some_and(|products| products.numbers.is_none());
-        want.codes.ignore || !(coarse || plain)
+        want.codes.ignore || !(scanned || plain)
     }
 
     /// A search that goes by the k-th distance: puts the nearest clusters in front, which are visited before it is known. `None` where
@@ -145,7 +145,10 @@ impl Ivf {
         probes: usize,
         lists: &mut Lists,
     ) -> Option<Begun> {
-        let threshold = self.meta.calibration.threshold(probes as u32, Rule::KthDistance)?;
+        let threshold = self
+            .meta
+            .calibration
+            .threshold(probes as u32, Rule::KthDistance)?;
         let unit = unit(search.query.metric(), lists.codes.query.squares());
         let less = lists.codes.query.less();
         // Those whose distances are at most the eleventh's.
@@ -178,7 +181,8 @@ impl Ivf {
         let Some(kth_distance) = kth_distance.filter(|kth_distance| kth_distance.is_finite()) else {
             return nearest(clusters, most);
         };
-        let kth_distance = distance_as_of_clusters(search.query.metric(), kth_distance) - lists.codes.query.less();
+        let kth_distance =
+            distance_as_of_clusters(search.query.metric(), kth_distance) - lists.codes.query.less();
         let limit = begun.base + (kth_distance - begun.base) * KTH_SHARE + begun.threshold;
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
         kernels.places_at_most(clusters, packed(limit, u32::MAX), places);

@@ -8,10 +8,10 @@
 
 use ramlet_kernels::INTERLEAVED_CODES;
 
-use super::super_centroids;
 use super::probe_threshold::{ProbeThresholds, distance_as_of_clusters};
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
+use super::super_centroids;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::centroids::{AT_ONCE, Centroids, handicap};
 use crate::{Metric, Query, TopK};
@@ -61,7 +61,8 @@ impl HeldOut {
     fn add_to(&mut self, thresholds: &mut ProbeThresholds, distances: &[f32], less: f32) {
         let (row, metric) = (self.row, self.query.metric());
         let neighbours = self.top.sorted().iter().filter(|hit| hit.row != row);
-        let neighbours = neighbours.map(|hit| (hit.segment, distance_as_of_clusters(metric, hit.distance) - less));
+        let neighbours =
+            neighbours.map(|hit| (hit.segment, distance_as_of_clusters(metric, hit.distance) - less));
         thresholds.add(&self.query, (distances, less), neighbours);
     }
 
@@ -75,7 +76,8 @@ impl HeldOut {
         let mut distances = [0.0f32; AT_ONCE];
         for start in (0..numbers.len()).step_by(AT_ONCE) {
             let distances = &mut distances[..AT_ONCE.min(numbers.len() - start)];
-            self.query.distances_of_rows(&rows[start * stride..], stride, distances);
+            self.query
+                .distances_of_rows(&rows[start * stride..], stride, distances);
             for (distance, i) in distances.iter().zip(start..) {
                 if *distance <= self.top.threshold() {
                     self.top.begin_segment(clusters[i]);
@@ -132,7 +134,11 @@ pub(super) fn measure(
     metric: Metric,
 ) -> Calibration {
     let clusters = centroids.count();
-    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), super_centroids::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(
+        clusters,
+        held_out.len(),
+        super_centroids::less_than_mean(ranked, metric),
+    );
     let mut distances = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
     for held_out in held_out.chunks_mut(TOGETHER) {
         distances_of_all(held_out, centroids, &mut distances);
@@ -152,7 +158,11 @@ pub(super) fn measure_by(
 ) -> Calibration {
     let clusters = ranked.count();
     let mut distances = vec![0.0f32; clusters];
-    let mut thresholds = ProbeThresholds::new(clusters, held_out.len(), super_centroids::less_than_mean(ranked, metric));
+    let mut thresholds = ProbeThresholds::new(
+        clusters,
+        held_out.len(),
+        super_centroids::less_than_mean(ranked, metric),
+    );
     for held_out in held_out {
         let less = distances_of_all(&held_out.query, &mut distances);
         held_out.add_to(&mut thresholds, &distances, less);
@@ -187,7 +197,8 @@ fn distances_of_all(held_out: &[HeldOut], centroids: &Centroids, distances: &mut
             query.distances_of_centroids(&floats, distances);
             if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
                 let spreads = (first..).map(|i| handicap(centroids.spread(i)));
-                distances.iter_mut()
+                distances
+                    .iter_mut()
                     .zip(spreads)
                     .for_each(|(distance, handicap)| *distance += handicap);
             }

@@ -172,7 +172,8 @@ impl Candidates {
         self.alone = false;
         self.begin_uppers_again();
         self.distances.clear();
-        self.distances.extend(self.list.iter().map(|candidate| candidate.distance));
+        self.distances
+            .extend(self.list.iter().map(|candidate| candidate.distance));
         let last = rows.checked_sub(1).filter(|last| *last < self.distances.len())?;
         let (_, distance, _) = self.distances.select_nth_unstable_by(last, f32::total_cmp);
         Some(*distance)
@@ -367,7 +368,10 @@ impl Candidates {
 
     /// Takes from the positions to read those of which the distances are known otherwise; the list is in order again.
     fn look(&mut self, search: &Search<'_, '_>, resident: &mut ResidentDistances<'_>) {
-        let Known { resident: first, rows } = self.known;
+        let Known {
+            resident: first,
+            rows,
+        } = self.known;
         if first <= rows || self.positions.is_empty() {
             return;
         }
@@ -426,7 +430,8 @@ impl Candidates {
         let k = top.k();
         let cheap_end = self.known.resident.max(self.known.rows);
         self.distances.clear();
-        self.distances.extend(self.list.iter().map(|candidate| candidate.distance));
+        self.distances
+            .extend(self.list.iter().map(|candidate| candidate.distance));
         self.distances.extend(top.sorted().iter().map(|hit| hit.distance));
         if k == 0 || self.distances.len() <= k {
             return;
@@ -555,7 +560,11 @@ impl Candidates {
                 let detail = format!("position {position} has another row than its code says");
                 return Err(IndexError::Mismatch(detail));
             }
-            let distance = if distance.is_nan() { f32::INFINITY } else { distance };
+            let distance = if distance.is_nan() {
+                f32::INFINITY
+            } else {
+                distance
+            };
             list[at].known(distance);
             Ok(())
         })?;
@@ -574,10 +583,15 @@ fn look_at(
     let (metric, number) = (search.query.metric(), candidate.number);
     let mut same = true;
     search.stats.rows_scored += 1;
-    resident.sq8_distances(sq8, row, candidate.position, |position, row, distance, deviation| {
-        same = row.number == number;
-        *candidate = Candidate::sq8((metric.possible(distance), deviation), position, number).sound();
-    });
+    resident.sq8_distances(
+        sq8,
+        row,
+        candidate.position,
+        |position, row, distance, deviation| {
+            same = row.number == number;
+            *candidate = Candidate::sq8((metric.possible(distance), deviation), position, number).sound();
+        },
+    );
     match same {
         true => Ok(()),
         false => {

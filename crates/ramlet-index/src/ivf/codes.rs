@@ -6,12 +6,12 @@
 use ramlet_kernels::{FastScanned, Kernels};
 
 use super::candidates::Candidates;
-use super::resident::{ResidentCodes, ResidentLists};
 use super::meta::{self};
 use super::ranked::RankQuery;
+use super::resident::{ResidentCodes, ResidentLists};
 use crate::CodeKind;
-use crate::error::{IndexError, Result};
 use crate::cached_rows::{CachedRows, CachedView};
+use crate::error::{IndexError, Result};
 use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout};
 use crate::rows_file::RowsFile;
 use crate::vector_index::Effort;
@@ -19,14 +19,14 @@ use crate::vector_index::Effort;
 /// Codes in RAM, each with what it is, and what on disk goes with them.
 #[derive(Debug, Default)]
 pub struct CodesInRam {
-    pub coarse: Option<(CodeKind, CachedRows)>,
+    pub scanned: Option<(CodeKind, CachedRows)>,
     /// Where product codes stand: those that are not in memory are read there, a page or two a cluster; without it, the
     /// cluster's rows.
     pub coarse_file: Option<RowsFile>,
-    /// Of use beside `coarse` only.
-    pub fine: Option<(CodeKind, CachedRows)>,
+    /// Of use beside `scanned` only.
+    pub extended: Option<(CodeKind, CachedRows)>,
     /// Of use beside the finest codes only.
-    pub rest: Option<(CodeKind, CachedRows)>,
+    pub residual: Option<(CodeKind, CachedRows)>,
     /// Rows of a byte a dimension on disk, of use beside product codes without numbers and beside codes of one or two bits.
     pub sq8: Option<RowsFile>,
 }
@@ -36,8 +36,8 @@ pub struct CodesInRam {
 pub(super) struct Codes {
     pub(super) groups: CachedRows,
     pub(super) layout: GroupLayout,
-    pub(super) fine: Option<(ExtendedLayout, CachedRows)>,
-    pub(super) rest: Option<(ResidualLayout, CachedRows)>,
+    pub(super) extended: Option<(ExtendedLayout, CachedRows)>,
+    pub(super) residual: Option<(ResidualLayout, CachedRows)>,
     pub(super) space: CodeSpace,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Views<'c> {
     pub(super) codes: &'c Codes,
     pub(super) kernels: &'static Kernels,
     pub(super) groups: CachedView,
-    pub(super) fine: Option<(ExtendedLayout, CachedView)>,
+    pub(super) extended: Option<(ExtendedLayout, CachedView)>,
     pub(super) resident: Option<ResidentCodes>,
     /// What errors are multiples of deviations by.
     pub(super) epsilon: Epsilon,
@@ -97,29 +97,29 @@ impl Codes {
                 "{shape:?} with {rows} rows of {kind:?} of {stride} bytes"
             )))
         };
-        for (kind, rows) in codes.coarse.iter().chain(&codes.fine).chain(&codes.rest) {
+        for (kind, rows) in codes.scanned.iter().chain(&codes.extended).chain(&codes.residual) {
             check(*kind, rows)?;
         }
-        let fine = match codes.fine {
+        let extended = match codes.extended {
             Some((CodeKind::Extended { bits }, rows)) => Some((ExtendedLayout::new(shape.dims, bits), rows)),
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as extended codes"))),
             None => None,
         };
         let finest = meta::finest(shape.codes.into_iter().flatten());
-        let rest = match codes.rest {
+        let residual = match codes.residual {
             Some((CodeKind::Residual { bits }, rows))
-                if finest == fine.as_ref().map(|(fine, _)| fine.bits) =>
+                if finest == extended.as_ref().map(|(extended, _)| extended.bits) =>
             {
                 Some((ResidualLayout::new(shape.dims, bits), rows))
             }
             Some((kind, _)) => {
                 return Err(IndexError::Mismatch(format!(
-                    "{kind:?} as the rest of {finest:?} bits"
+                    "{kind:?} as the residual of {finest:?} bits"
                 )));
             }
             None => None,
         };
-        let groups = match codes.coarse {
+        let groups = match codes.scanned {
             Some((CodeKind::OneBit, rows)) => rows,
             // See `products`.
             Some((kind, _)) if kind.subquantizers().is_some() => return Ok(None),
@@ -129,8 +129,8 @@ impl Codes {
         Ok(Some(Codes {
             groups,
             layout: GroupLayout::new(shape.dims, shape.segment_rows),
-            fine,
-            rest,
+            extended,
+            residual,
             space: CodeSpace {
                 metric: shape.metric,
                 unit: shape.unit,
@@ -138,35 +138,47 @@ impl Codes {
         }))
     }
 
-    pub(super) fn fine_kind(&self) -> Option<CodeKind> {
-        let fine = self.fine.as_ref();
-        fine.map(|(layout, _)| CodeKind::Extended { bits: layout.bits })
+    pub(super) fn extended_kind(&self) -> Option<CodeKind> {
+        let extended = self.extended.as_ref();
+        extended.map(|(layout, _)| CodeKind::Extended { bits: layout.bits })
     }
 
     /// Whether scores by these codes may be far off: then those of hits are the rows' own, unless told otherwise. (The API's
     /// server does so with one and two bits.)
     pub(super) fn are_rough(&self) -> bool {
-        self.fine
+        self.extended
             .as_ref()
             .is_none_or(|(layout, _)| layout.bits <= CodeKind::ROUGH_BITS)
     }
 
     /// Deviation of finer estimates of a product of two vectors of length 1, a residual and what it is compared with.
     pub(super) fn blur(&self) -> Option<f64> {
-        let (layout, _) = self.fine.as_ref()?;
+        let (layout, _) = self.extended.as_ref()?;
         Some((layout.remainder_squared() / layout.dims.max(1) as f64).sqrt())
     }
 
     pub(super) fn views(&self, kernels: &'static Kernels, effort: &Effort) -> Views<'_> {
         let groups = self.groups.view();
-        let fine = self.fine.as_ref().map(|(layout, rows)| (*layout, rows.view()));
-        let rest = self.rest.as_ref().map(|(layout, rows)| (*layout, rows.view()));
-        let resident = fine.clone().zip(rest).map(|(fine, rest)| ResidentCodes {
-            groups: (self.layout, groups.clone()),
-            fine,
-            rest,
-        });
-        let Epsilon { coarse, fine: last } = effort.epsilon;
+        let extended = self
+            .extended
+            .as_ref()
+            .map(|(layout, rows)| (*layout, rows.view()));
+        let residual = self
+            .residual
+            .as_ref()
+            .map(|(layout, rows)| (*layout, rows.view()));
+        let resident = extended
+            .clone()
+            .zip(residual)
+            .map(|(extended, residual)| ResidentCodes {
+                groups: (self.layout, groups.clone()),
+                extended,
+                residual,
+            });
+        let Epsilon {
+            scanned,
+            extended: last,
+        } = effort.epsilon;
         Views {
             codes: self,
             kernels,
@@ -174,10 +186,10 @@ impl Codes {
             resident,
             epsilon: effort.bounds(),
             reach: Epsilon {
-                coarse: if fine.is_some() { coarse } else { last },
-                fine: last,
+                scanned: if extended.is_some() { scanned } else { last },
+                extended: last,
             },
-            fine,
+            extended,
         }
     }
 }

@@ -20,8 +20,8 @@ const ROOM: f64 = 2.0;
 #[derive(Clone, Copy, Debug)]
 struct Losses {
     /// Those that signs or products may lose, and finer codes.
-    coarse: f32,
-    fine: f32,
+    scanned: f32,
+    extended: f32,
     /// What codes really lose of that.
     real: f32,
 }
@@ -29,15 +29,15 @@ struct Losses {
 impl Losses {
     /// What codes lose of the neighbours that may be lost.
     fn by_codes(&self) -> f32 {
-        self.real * (self.coarse + self.fine)
+        self.real * (self.scanned + self.extended)
     }
 }
 
 /// Deviations were measured against the exact distance of the last row wanted, while a search has only a bound above it to
 /// drop rows by: of what signs may lose, 0.28 to 0.36 was lost (1M x 100).
 const BY_SIGNS: Losses = Losses {
-    coarse: 0.35,
-    fine: 1.0,
+    scanned: 0.35,
+    extended: 1.0,
     real: 0.09,
 };
 
@@ -45,8 +45,8 @@ const BY_SIGNS: Losses = Losses {
 /// effort 64 shares of .5 and 1.2 find .895 with 24,500 codes and 9.1 reads, .35 and 1.6 find .892 with 31,200 and 7.7, .25 and
 /// 2.0 find .887 with 38,100 and 6.5. The disk does 64,000 reads a second, two cores scan 20,000 more codes in the time of one.
 const BY_FEW_BITS: Losses = Losses {
-    coarse: 0.35,
-    fine: 1.6,
+    scanned: 0.35,
+    extended: 1.6,
     real: 0.3333,
 };
 
@@ -55,7 +55,7 @@ const BY_FEW_BITS: Losses = Losses {
 /// 135 MB, two cores: effort 64 with a share of 1 finds .9062 of easy queries with .49 reads at 28,900 a second, with 2 .9031 with .07 at
 /// 34,100; of hard ones with 128 .9553 at 9,000 and .953 at 8,900.
 const SHARP_MORE: f64 = 13.0;
-const FINE_MOST: f32 = 2.0;
+const EXTENDED_MOST: f32 = 2.0;
 
 /// Deviation of a last estimate, with the residual and what it is compared with taken as 1, from which on rows are read by
 /// the dozen: 3 bits at 100 dimensions have .020, 6 bits .003.
@@ -69,16 +69,16 @@ const BLURRED: f64 = 0.012;
 /// All rows of a block that is read are compared, which finds some of what products lose, but how many depends on what lies together: shares of
 /// 1.7 and .53 reckoned with it, and few points in codes of a 64th found .884 of a target of .95.
 const BY_PRODUCTS: Losses = Losses {
-    coarse: 1.27,
-    fine: 0.0,
+    scanned: 1.27,
+    extended: 0.0,
     real: 0.7087,
 };
 
 /// Where SQ8 rows are read a page has nearly four times as many rows, so that products really lose less: 1M x 100, 48 sub-quantizers, effort 128 found .971
 /// (hard) and .979 (easy) of a target of .95 with the shares above.
 const BY_PRODUCTS_AND_SQ8: Losses = Losses {
-    coarse: 1.5,
-    fine: 0.0,
+    scanned: 1.5,
+    extended: 0.0,
     real: 0.5333,
 };
 
@@ -86,8 +86,8 @@ const BY_PRODUCTS_AND_SQ8: Losses = Losses {
 /// A read less is worth more than a cluster less, though codes of 47 bytes cost more than signs: 1M x 100, 88 sub-quantizers, shares of .8 and .9
 /// find .9035 with 20,000 codes and 8.25 reads, .5 and 1.5 find .9056 with 26,700 and 6.5, .5 and 2.0 .9018 with 29,700 and 5.8.
 const BY_PRODUCTS_WITH_IDS: Losses = Losses {
-    coarse: 0.0,
-    fine: 1.5,
+    scanned: 0.0,
+    extended: 1.5,
     real: 0.3333,
 };
 
@@ -97,7 +97,7 @@ impl Effort {
     /// the k-th distance moves outwards as rows are read.
     pub(super) fn bounds(&self) -> Epsilon {
         Epsilon {
-            fine: self.epsilon.fine / 2.0 + BOUND_MORE,
+            extended: self.epsilon.extended / 2.0 + BOUND_MORE,
             ..self.epsilon
         }
     }
@@ -138,8 +138,8 @@ impl Ivf {
             (None, Some(blur)) if blur > BLURRED => BY_FEW_BITS,
             (None, Some(blur)) => {
                 let more = SHARP_MORE * (1.0 - blur / BLURRED) * f64::from(lost);
-                let fine = (BY_SIGNS.fine + more as f32).min(FINE_MOST);
-                Losses { fine, ..BY_SIGNS }
+                let extended = (BY_SIGNS.extended + more as f32).min(EXTENDED_MOST);
+                Losses { extended, ..BY_SIGNS }
             }
             (None, None) => BY_SIGNS,
         };
@@ -160,7 +160,7 @@ impl Ivf {
         let lost = (1.0 - recall) * EFFORT_DEFAULT as f32 / effort.max(1) as f32;
         let losses = losses(lost);
         // A row that is wrongly taken for near costs another its place: of what last estimates decide half as many may be lost.
-        let last = losses.fine / 2.0;
+        let last = losses.extended / 2.0;
         let depth = wanted * f64::from(want.share.unwrap_or(1.0));
         let deviation = |kind: Option<CodeKind>, share: f32| {
             let place = kind.and_then(|kind| self.kinds().position(|built| built == kind));
@@ -171,18 +171,18 @@ impl Ivf {
                 _ => misses::deviation(&deviations[0], lost * share),
             })
         };
-        let coarse = codes.map(|_| CodeKind::OneBit).or(products.map(Products::kind));
-        let fine = codes.and_then(Codes::fine_kind);
+        let scanned = codes.map(|_| CodeKind::OneBit).or(products.map(Products::kind));
+        let extended = codes.and_then(Codes::extended_kind);
         let lost_by_codes = if has_codes { losses.by_codes() * lost } else { 0.0 };
         let held_out = calibration.coverage(probes, rule) * (1.0 - lost_by_codes).max(0.0);
         Effort {
             probes,
             epsilon: Epsilon {
-                coarse: deviation(coarse, if with_ids { last } else { losses.coarse }),
-                fine: match fine {
+                scanned: deviation(scanned, if with_ids { last } else { losses.scanned }),
+                extended: match extended {
                     // Measured were deviations of two rows, and this is of one.
-                    Some(_) => 2.0 * deviation(fine, last),
-                    None => deviation(coarse, if with_ids { last } else { losses.coarse }),
+                    Some(_) => 2.0 * deviation(extended, last),
+                    None => deviation(scanned, if with_ids { last } else { losses.scanned }),
                 },
             },
             recall_expected: (1.0 - (1.0 - held_out) * calibration.lost).max(0.0),

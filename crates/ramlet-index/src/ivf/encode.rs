@@ -193,12 +193,12 @@ impl<'w> CodesWriter<'w> {
                 CodeKind::Extended { bits } => (Form::Extended(ExtendedLayout::new(dims, bits)), 0),
                 CodeKind::Residual { bits } => (Form::Residual(ResidualLayout::new(dims, bits)), 0),
                 CodeKind::Sq8 => (Form::Sq8(Sq8Layout::new(dims)), 0),
-                CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
+                CodeKind::Product { .. } => {
                     let Some(model) = model else {
                         unreachable!("a model was trained for product codes");
                     };
                     let form = match kind {
-                        CodeKind::ProductWithIds { m } => {
+                        CodeKind::Product { m, row_ids: true } => {
                             Form::ProductWithIds(model, RowIdsLayout::new(m, segment_rows))
                         }
                         _ => Form::Product(model),
@@ -392,12 +392,12 @@ impl Coder<'_> {
             let (now, later) = rest.split_at_mut(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Extended(layout) => {
-                    encoder.fine(residual, layout, levels, now);
+                    encoder.extended(residual, layout, levels, now);
                     if self.finest == Some(layout.bits) {
                         encoder.left_over(residual, layout, levels, now, left);
                     }
                 }
-                Form::Residual(layout) => encoder.rest(residual, left, layout, (levels, numbers), now),
+                Form::Residual(layout) => encoder.residual(residual, left, layout, (levels, numbers), now),
                 Form::Sq8(layout) => {
                     encoder.sq8(residual, trailing_number(record)?, *layout, numbers, now);
                 }
@@ -408,7 +408,7 @@ impl Coder<'_> {
                     number.copy_from_slice(&record[record.len() - 4..]);
                 }
                 Form::Groups(_) => {
-                    let row = encoder.coarse(residual, trailing_number(record)?, signs);
+                    let row = encoder.one_bit(residual, trailing_number(record)?, signs);
                     let (bits, factors) = now.split_at_mut(now.len() - 8);
                     bits.copy_from_slice(row.signs);
                     factors[..2].copy_from_slice(&row.add);
@@ -431,21 +431,23 @@ impl Coder<'_> {
         if near.is_empty() {
             return Ok(());
         }
-        let (mut group, mut fine, mut product, mut rest) = (None, Vec::new(), None, codes);
+        let (mut group, mut extended, mut product, mut rest) = (None, Vec::new(), None, codes);
         for (i, form) in self.forms.iter().enumerate() {
             let (now, later) = rest.split_at(form.loose_bytes(self.decoder.dims));
             match form {
                 Form::Groups(layout) => group = Some((i, layout, loose_row(now)?)),
-                Form::Extended(layout) => fine.push((i, *layout, now)),
+                Form::Extended(layout) => extended.push((i, *layout, now)),
                 Form::Product(model) => product = Some((i, *model, now)),
-                Form::ProductWithIds(model, layout) => product = Some((i, *model, &now[..layout.subquantizers])),
+                Form::ProductWithIds(model, layout) => {
+                    product = Some((i, *model, &now[..layout.subquantizers]))
+                }
                 Form::Residual(_) | Form::Sq8(_) => {}
             }
             rest = later;
         }
         let coded = misses::Coded {
             group,
-            fine: &fine,
+            extended: &extended,
             product,
         };
         let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

@@ -8,9 +8,9 @@ use super::meta::Meta;
 use super::products::Products;
 use super::row_bitmap::RowBitmap;
 use super::sq8_rows::Sq8Rows;
+use crate::cached_rows::CachedRows;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
-use crate::cached_rows::CachedRows;
 use crate::quant::Rotation;
 use crate::reading::check_stride;
 use crate::rounds::Rounds;
@@ -64,7 +64,7 @@ impl Ivf {
         }
         let (mut codes, mut products) = (codes, None);
         let sq8 = codes.sq8.take().map(|file| Sq8Rows::new(&shape, file));
-        if let Some((_, rows)) = codes.coarse.take_if(|(kind, _)| kind.subquantizers().is_some()) {
+        if let Some((_, rows)) = codes.scanned.take_if(|(kind, _)| kind.subquantizers().is_some()) {
             let file = codes.coarse_file.take();
             products = Some(Products::new(&shape, meta.model.as_ref(), rows, file)?);
         }
@@ -98,15 +98,15 @@ impl Ivf {
     }
 
     /// The codes that are searched, of which memory may be taken back and restored.
-    pub fn coarse(&self) -> Option<&CachedRows> {
+    pub fn scanned(&self) -> Option<&CachedRows> {
         let products = self.products.as_ref().map(|products| &products.groups);
         self.codes.as_ref().map(|codes| &codes.groups).or(products)
     }
 
     /// The finer codes that are searched.
-    pub fn fine(&self) -> Option<&CachedRows> {
-        let fine = self.codes.as_ref().and_then(|codes| codes.fine.as_ref());
-        fine.map(|(_, rows)| rows)
+    pub fn extended(&self) -> Option<&CachedRows> {
+        let extended = self.codes.as_ref().and_then(|codes| codes.extended.as_ref());
+        extended.map(|(_, rows)| rows)
     }
 
     pub fn metric(&self) -> Metric {
@@ -131,8 +131,8 @@ impl Ivf {
     }
 
     /// What the finer codes leave over, if that is searched.
-    pub fn rest(&self) -> Option<&CachedRows> {
-        let rest = self.codes.as_ref().and_then(|codes| codes.rest.as_ref());
-        rest.map(|(_, rows)| rows)
+    pub fn residual(&self) -> Option<&CachedRows> {
+        let residual = self.codes.as_ref().and_then(|codes| codes.residual.as_ref());
+        residual.map(|(_, rows)| rows)
     }
 }

@@ -13,7 +13,7 @@
 //! | 20..24 | segment rows u32: entries in the file of positions |
 //! | 24..28 | calibration points u32 |
 //! | 28..32 | unit of the codes' factors f32 |
-//! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 coarse, 2 fine, 3 product, 4 rest, 5 product with numbers), what it is of u16 (fine, rest: bits, product: sub-quantizers) |
+//! | 32..52 | files of codes, 5 times: kind u16 (0 none, 1 one bit, 2 extended, 3 product, 4 residual, 5 product with row ids), what it is of u16 (extended, residual: bits, product: sub-quantizers) |
 //! | 52..56 | distance of near clusters, in units of the query, beyond which a query is out of distribution f32 |
 //! | 56..60 | clusters of a super-centroid u32 = 16; 0 if there are no super-centroids |
 //! | then | per calibration point: probes u32, super-centroids u32 whose clusters are ranked (2^32 - 1: all clusters are), and by either rule (by probe threshold, by k-th distance) probe threshold f32, recall@10 f32, recall@100 f32; probes and super-centroids ascending |
@@ -30,8 +30,8 @@ use std::ops::Range;
 use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
-use super::super_centroids;
 use super::ranked::{HEAD_BYTES, Ranked};
+use super::super_centroids;
 use crate::calibration::{
     Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
 };
@@ -52,13 +52,13 @@ const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
     let is_rest = |kind: &CodeKind| matches!(kind, CodeKind::Residual { .. });
     let before = kinds.split(is_rest).next().unwrap_or(&[]);
-    let has_fine = before
+    let has_extended = before
         .iter()
         .any(|kind| matches!(kind, CodeKind::Extended { .. }));
-    let has_rest = kinds.iter().any(is_rest);
+    let has_residual = kinds.iter().any(is_rest);
     // The rest is coded after what it is the rest of.
     kinds.len() <= CODES_MAX
-        && (!has_rest || has_fine && finest(before.iter().copied()) == finest(kinds.iter().copied()))
+        && (!has_residual || has_extended && finest(before.iter().copied()) == finest(kinds.iter().copied()))
 }
 
 /// The finest codes among these, which the rest is of.
@@ -142,7 +142,14 @@ pub(crate) fn encode(
         .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     put(&mut out, calibration.far.to_bits());
     let has_super_centroids = !centroids.super_centroid_heads.is_empty();
-    put(&mut out, if has_super_centroids { super_centroids::RUN as u32 } else { 0 });
+    put(
+        &mut out,
+        if has_super_centroids {
+            super_centroids::RUN as u32
+        } else {
+            0
+        },
+    );
     for point in &calibration.points {
         put(&mut out, point.probes);
         put(&mut out, point.super_centroids);
@@ -296,7 +303,8 @@ impl Meta {
         let (heads, bytes) = bytes.split_at(clusters * HEAD_BYTES);
         let (levels, of_super_centroids) = bytes.split_at(clusters * dims);
         let super_centroids = of_super_centroids.len() / (HEAD_BYTES + dims);
-        let (super_centroid_heads, super_centroid_levels) = of_super_centroids.split_at(super_centroids * HEAD_BYTES);
+        let (super_centroid_heads, super_centroid_levels) =
+            of_super_centroids.split_at(super_centroids * HEAD_BYTES);
         Ranked {
             dims,
             mean,
@@ -358,7 +366,10 @@ fn parse_calibration(points: &[u8], deviations: &[u8], far: f32) -> Result<Calib
     let points: Vec<CalibrationPoint> = points.chunks_exact(POINT_BYTES).map(parse).collect();
     let ascend = |pair: &[CalibrationPoint]| {
         let by = |rule| pair[0].by(rule).threshold <= pair[1].by(rule).threshold;
-        pair[0].probes < pair[1].probes && pair[0].super_centroids <= pair[1].super_centroids && by(Rule::ProbeThreshold) && by(Rule::KthDistance)
+        pair[0].probes < pair[1].probes
+            && pair[0].super_centroids <= pair[1].super_centroids
+            && by(Rule::ProbeThreshold)
+            && by(Rule::KthDistance)
     };
     let is_sane = |point: &CalibrationPoint| point.by_threshold.is_sane() && point.by_kth_distance.is_sane();
     if !points.windows(2).all(ascend) || !points.iter().all(is_sane) {
@@ -436,9 +447,9 @@ fn codes_words(kind: Option<CodeKind>) -> [u16; 2] {
         None | Some(CodeKind::Sq8) => [0; 2],
         Some(CodeKind::OneBit) => [1, 0],
         Some(CodeKind::Extended { bits }) => [2, bits.into()],
-        Some(CodeKind::Product { m }) => [3, m],
+        Some(CodeKind::Product { m, row_ids: false }) => [3, m],
         Some(CodeKind::Residual { bits }) => [4, bits.into()],
-        Some(CodeKind::ProductWithIds { m }) => [5, m],
+        Some(CodeKind::Product { m, row_ids: true }) => [5, m],
     }
 }
 
@@ -452,9 +463,12 @@ fn codes_of(bytes: &[u8]) -> Result<[Option<CodeKind>; CODES_MAX]> {
             0 if of == 0 => continue,
             1 if of == 0 => CodeKind::OneBit,
             2 => CodeKind::Extended { bits },
-            3 => CodeKind::Product { m: of },
+            3 => CodeKind::Product {
+                m: of,
+                row_ids: false,
+            },
             4 => CodeKind::Residual { bits },
-            5 => CodeKind::ProductWithIds { m: of },
+            5 => CodeKind::Product { m: of, row_ids: true },
             _ => return Err(broken(format!("unknown codes {bytes:?}"))),
         };
         if !known.is_valid() {

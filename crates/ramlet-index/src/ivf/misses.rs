@@ -70,7 +70,7 @@ pub(super) type Samples = [Vec<f32>; MISS_DEPTHS.len()];
 pub(super) struct Coded<'c> {
     pub(super) group: Option<(usize, &'c GroupLayout, SignRow<'c>)>,
     /// Looked at beside the signs only.
-    pub(super) fine: &'c [(usize, ExtendedLayout, &'c [u8])],
+    pub(super) extended: &'c [(usize, ExtendedLayout, &'c [u8])],
     pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
@@ -124,7 +124,7 @@ impl Asked {
         }
         if let Some(group) = &coded.group {
             let entered = (query, space, centroids.parts(cluster));
-            misses.measure_signs(neighbour, group, coded.fine, entered);
+            misses.measure_signs(neighbour, group, coded.extended, entered);
         }
     }
 }
@@ -143,13 +143,13 @@ impl Misses {
         &mut self,
         neighbour: &Neighbour,
         (form, layout, row): &(usize, &GroupLayout, SignRow<'_>),
-        fine: &[(usize, ExtendedLayout, &[u8])],
+        extended: &[(usize, ExtendedLayout, &[u8])],
         (query, space, centroid): (&CodeQuery, &CodeSpace, (f32, &[u8])),
     ) {
         let kernels = kernels();
         let one = Epsilon {
-            coarse: 1.0,
-            fine: 1.0,
+            scanned: 1.0,
+            extended: 1.0,
         };
         self.group.clear();
         self.group.resize(layout.row_bytes(), 0);
@@ -167,12 +167,12 @@ impl Misses {
             return;
         };
         self.note(*form, neighbour, kept.distance, kept.distance - kept.lower);
-        for (form, layout, row) in fine {
+        for (form, layout, row) in extended {
             let entered = &mut self.entered;
             entered.enter(space, query, centroid, Some(layout), &one, kernels);
             let planes = &row[..layout.code_bytes()];
             let low = kernels.planes_dot(entered.rounded(), layout.dims, layout.planes() as u32, planes);
-            let (distance, error) = entered.fine(layout, kept.sum, kept.add, row, low);
+            let (distance, error) = entered.extended(layout, kept.sum, kept.add, row, low);
             // The limit is then the greatest possible distance of another, which lies as far above its own.
             self.note(*form, neighbour, distance, 2.0 * error);
         }

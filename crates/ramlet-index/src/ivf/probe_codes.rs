@@ -7,10 +7,10 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
 use super::codes::{CodeLists, Codes, Survivor, Views};
-use super::resident::{ResidentDistances, ResidentCodes};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::meta::Meta;
+use super::resident::{ResidentCodes, ResidentDistances};
 use super::visit_order::put_in_order;
 use crate::error::Result;
 use crate::quant::{Entered, ExtendedLayout, GROUP, groups};
@@ -78,7 +78,11 @@ impl Views<'_> {
         self.resident.as_ref().map_or(0, ResidentCodes::count)
     }
 
-    fn candidates<'l>(&'l self, lists: &'l mut CodeLists, ivf: &'l Ivf) -> (&'l mut Candidates, ResidentDistances<'l>) {
+    fn candidates<'l>(
+        &'l self,
+        lists: &'l mut CodeLists,
+        ivf: &'l Ivf,
+    ) -> (&'l mut Candidates, ResidentDistances<'l>) {
         let CodeLists {
             query,
             candidates,
@@ -86,7 +90,8 @@ impl Views<'_> {
             ..
         } = lists;
         let codes = self.resident.as_ref();
-        let resident = ResidentDistances::new(codes, &ivf.meta, self.codes.space, query, self.kernels, resident);
+        let resident =
+            ResidentDistances::new(codes, &ivf.meta, self.codes.space, query, self.kernels, resident);
         (candidates, resident.with_sq8(ivf.sq8_beside_signs()))
     }
 
@@ -147,7 +152,7 @@ impl Views<'_> {
     pub(super) fn survivor(&self, kept: &Kept, position: u32) -> Survivor {
         let (layout, lane) = (&self.codes.layout, position as usize % GROUP);
         Kernels::prefetch(layout.number_bytes(self.group_of(position), lane));
-        if let Some(row) = self.fine.as_ref().and_then(|(_, rows)| rows.row(position)) {
+        if let Some(row) = self.extended.as_ref().and_then(|(_, rows)| rows.row(position)) {
             Kernels::prefetch(row);
         }
         Survivor {
@@ -198,7 +203,7 @@ impl Views<'_> {
                     continue;
                 }
                 match self
-                    .fine
+                    .extended
                     .as_ref()
                     .and_then(|(_, rows)| rows.row(survivor.position))
                 {
@@ -207,7 +212,7 @@ impl Views<'_> {
                         candidates,
                         survivor,
                         (survivor.distance, survivor.distance - survivor.lower),
-                        (self.epsilon.coarse, self.reach.coarse),
+                        (self.epsilon.scanned, self.reach.scanned),
                     ),
                     Some(row) => {
                         (rows[count], survivors[count]) = (row, *survivor);
@@ -219,7 +224,7 @@ impl Views<'_> {
                 }
             }
             rest = &rest[seen..];
-            if let Some((layout, _)) = &self.fine {
+            if let Some((layout, _)) = &self.extended {
                 self.refine(search, candidates, entered, layout, &rows[..count], &survivors);
             }
         }
@@ -244,10 +249,10 @@ impl Views<'_> {
         let count = layout.planes() as u32;
         self.kernels
             .planes_dot_many(entered.rounded(), layout.dims, count, planes, products);
-        search.stats.fine_scored += rows.len() as u64;
+        search.stats.extended_scored += rows.len() as u64;
         for ((row, survivor), product) in rows.iter().zip(survivors).zip(&*products) {
-            let (distance, error) = entered.fine(layout, survivor.sum, survivor.add, row, *product);
-            let (epsilon, reach) = (self.epsilon.fine, self.reach.fine);
+            let (distance, error) = entered.extended(layout, survivor.sum, survivor.add, row, *product);
+            let (epsilon, reach) = (self.epsilon.extended, self.reach.extended);
             self.offer(search, candidates, survivor, (distance, error), (epsilon, reach));
         }
     }
@@ -323,7 +328,9 @@ impl Ivf {
             resident: views.resident(),
             rows: self.rows.resident(),
         };
-        code_lists.candidates.start(oversampled, filtered, per_scan, known);
+        code_lists
+            .candidates
+            .start(oversampled, filtered, per_scan, known);
         let (mut visited, mut begun) = (0, None);
         loop {
             let found = search.top.len() + lists.codes.candidates.found();
@@ -384,13 +391,13 @@ impl Ivf {
         // Of the cluster before the last one nothing is pending any more: its place is taken.
         let of = 1 - lists.codes.pending_of;
         let CodeLists { entered, query, .. } = &mut lists.codes;
-        let fine = views.fine.as_ref().map(|(layout, _)| layout);
+        let extended = views.extended.as_ref().map(|(layout, _)| layout);
         let centroid = self.meta.centroids().parts(cluster);
         entered[of].enter(
             &views.codes.space,
             query,
             centroid,
-            fine,
+            extended,
             &views.epsilon,
             views.kernels,
         );

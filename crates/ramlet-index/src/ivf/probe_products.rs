@@ -6,13 +6,13 @@ use ramlet_kernels::Kernels;
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidates, Known};
-use super::resident::ResidentDistances;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::{Ahead, Bound, Candidate, Cluster, Products, pieces};
+use super::resident::ResidentDistances;
 use super::visit_order::{put_in_order, sort_more};
-use crate::error::Result;
 use crate::cached_rows::CachedView;
+use crate::error::Result;
 use crate::quant::{CodeSpace, GROUP, groups};
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
@@ -47,7 +47,7 @@ impl Ivf {
         let narrows = allowed.filter.is_none() && (all_allowed || row_bitmap);
         // What isn't found by codes is read elsewhere, and would be met twice; and what a payload filter is asked about costs a read.
         let whole_blocks = !row_bitmap && allowed.filter.is_none() && products.file.is_some();
-        let mut epsilon = effort.epsilon.coarse;
+        let mut epsilon = effort.epsilon.scanned;
         let filtered = allowed.filter.is_some();
         let known = Known {
             resident: 0,
@@ -57,8 +57,8 @@ impl Ivf {
         let tells = products.numbers.is_some() || sq8.is_some();
         match products.numbers {
             Some(numbers) => {
-                epsilon = effort.bounds().fine;
-                let last = (effort.epsilon.fine, known);
+                epsilon = effort.bounds().extended;
+                let last = (effort.epsilon.extended, known);
                 lists.products.start_known(numbers, oversampled, filtered, last);
             }
             None => {
@@ -88,7 +88,14 @@ impl Ivf {
                 let cluster = lists.clusters[place] as u32;
                 if row_bitmap {
                     let of = (cluster, epsilon);
-                    self.visit_products_bitmap((products, &view), search, (want, oversampled), of, lists, buf)?;
+                    self.visit_products_bitmap(
+                        (products, &view),
+                        search,
+                        (want, oversampled),
+                        of,
+                        lists,
+                        buf,
+                    )?;
                     continue;
                 }
                 let known = &lists.products.known;
@@ -333,7 +340,9 @@ impl Ivf {
             let (blocks, whole_blocks) = (&mut products.blocks, products.whole_blocks);
             positions.clear();
             // The candidates are read whole.
-            let likely = now.iter().filter(|row| is_oversampled || row.distance - row.error <= limit);
+            let likely = now
+                .iter()
+                .filter(|row| is_oversampled || row.distance - row.error <= limit);
             let mut any = false;
             for row in likely {
                 any = true;
@@ -388,8 +397,11 @@ fn known_in(lists: &mut Lists) -> &mut Candidates {
 /// The nearest `count`, in no order, and the others.
 fn nearest(candidates: &mut [Candidate], count: usize) -> (&mut [Candidate], &mut [Candidate]) {
     if count < candidates.len() {
-        let nearest =
-            |a: &Candidate, b: &Candidate| a.distance.total_cmp(&b.distance).then(a.position.cmp(&b.position));
+        let nearest = |a: &Candidate, b: &Candidate| {
+            a.distance
+                .total_cmp(&b.distance)
+                .then(a.position.cmp(&b.position))
+        };
         candidates.select_nth_unstable_by(count, nearest);
     }
     candidates.split_at_mut(count.min(candidates.len()))

@@ -181,12 +181,21 @@ impl ProbeThresholds {
         self.sorted.sort_unstable_by(f32::total_cmp);
         self.super_centroids.clear();
         self.super_centroids
-            .extend(distances.chunks(super_centroids::RUN).zip(&self.less).map(|(run, less)| {
-                let mean = run.iter().map(|distance| distance / run.len() as f32).sum::<f32>();
-                mean - less
-            }));
+            .extend(
+                distances
+                    .chunks(super_centroids::RUN)
+                    .zip(&self.less)
+                    .map(|(run, less)| {
+                        let mean = run
+                            .iter()
+                            .map(|distance| distance / run.len() as f32)
+                            .sum::<f32>();
+                        mean - less
+                    }),
+            );
         self.sorted_super_centroids.clear();
-        self.sorted_super_centroids.extend_from_slice(&self.super_centroids);
+        self.sorted_super_centroids
+            .extend_from_slice(&self.super_centroids);
         self.sorted_super_centroids.sort_unstable_by(f32::total_cmp);
         let sorted = &self.sorted;
         let floats = query.floats();
@@ -208,7 +217,9 @@ impl ProbeThresholds {
         for (cluster, _) in neighbours.take(DEPTHS[DEPTHS.len() - 1]) {
             let distance = distances[cluster as usize];
             let super_centroid = self.super_centroids.get(cluster as usize / super_centroids::RUN);
-            let nearer_super_centroids = super_centroid.map_or(0, |distance| self.sorted_super_centroids.partition_point(|of| of < distance));
+            let nearer_super_centroids = super_centroid.map_or(0, |distance| {
+                self.sorted_super_centroids.partition_point(|of| of < distance)
+            });
             self.found.push(Found {
                 threshold: threshold(distance),
                 nearer: sorted.partition_point(|of| *of < distance) as u32,
@@ -254,7 +265,12 @@ impl ProbeThresholds {
 
     /// The probe threshold within which searches visit so many clusters on average.
     pub(super) fn of_clusters(&self, clusters: usize, rule: Rule) -> f32 {
-        let finite = || self.thresholds.iter().copied().filter(|threshold| threshold.is_finite());
+        let finite = || {
+            self.thresholds
+                .iter()
+                .copied()
+                .filter(|threshold| threshold.is_finite())
+        };
         let (mut low, mut high) = (finite().fold(0.0, f32::min), finite().fold(0.0, f32::max));
         if rule == Rule::KthDistance {
             low -= self.shifts.iter().copied().fold(0.0, f32::max);
@@ -346,7 +362,8 @@ impl ProbeThresholds {
         }
         let mut before = 0;
         let point = |step: &usize| {
-            let [by_threshold, by_kth_distance] = [Rule::ProbeThreshold, Rule::KthDistance].map(|rule| self.within(*step, rule));
+            let [by_threshold, by_kth_distance] =
+                [Rule::ProbeThreshold, Rule::KthDistance].map(|rule| self.within(*step, rule));
             before = self.super_centroids_for(*step, &by_threshold).max(before);
             CalibrationPoint {
                 probes: *step as u32,
@@ -360,7 +377,10 @@ impl ProbeThresholds {
         for i in 1..points.len() {
             let [before, next] = [points[i - 1], points[i]];
             points[i].by_threshold.threshold = next.by_threshold.threshold.max(before.by_threshold.threshold);
-            points[i].by_kth_distance.threshold = next.by_kth_distance.threshold.max(before.by_kth_distance.threshold);
+            points[i].by_kth_distance.threshold = next
+                .by_kth_distance
+                .threshold
+                .max(before.by_kth_distance.threshold);
         }
         points
     }
@@ -393,7 +413,9 @@ mod tests {
             ..Calibration::default()
         };
         for probes in [40usize, 100, 200, 400] {
-            let threshold = calibration.threshold(probes as u32, Rule::ProbeThreshold).expect("measured");
+            let threshold = calibration
+                .threshold(probes as u32, Rule::ProbeThreshold)
+                .expect("measured");
             // The base is the fourth nearest: three lie below it.
             let within = |per: f32| 4.0 + (threshold * per).floor();
             let mean = (within(100.0) + within(300.0)) / 2.0;

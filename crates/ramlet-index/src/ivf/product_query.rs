@@ -2,7 +2,7 @@
 
 use super::ranked::Ranked;
 use crate::Metric;
-use crate::quant::product::{TableKind, ProductModel, ProductTables};
+use crate::quant::product::{ProductModel, ProductTables, TableKind};
 
 /// The tables of a query, and under Euclid of the last cluster that was entered; its memory is used again.
 #[derive(Debug, Default)]

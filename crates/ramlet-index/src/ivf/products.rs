@@ -2,7 +2,7 @@
 //! likeliest rows until no further one can enter the result.
 //!
 //! Plain ones say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
-//! row of the result is read, and some more. Those with numbers ([`CodeKind::ProductWithIds`]) are candidates as the codes of
+//! row of the result is read, and some more. Those with numbers (`row_ids` of [`CodeKind::Product`]) are candidates as the codes of
 //! signs are: what is surely among the nearest needs no read.
 //!
 //! Codes that have no room in RAM, or were taken back, are read: a page or two a cluster, of all those visited at once, where
@@ -14,8 +14,8 @@ use super::candidates::{self, Candidates, Known};
 use super::meta::Shape;
 use super::product_query::ProductQuery;
 use super::sq8_rows;
-use crate::error::{IndexError, Result};
 use crate::cached_rows::{CachedRows, CachedView};
+use crate::error::{IndexError, Result};
 use crate::quant::product::ProductModel;
 use crate::quant::{GROUP, RowIdsLayout, lanes};
 use crate::rows_file::RowsFile;
@@ -135,7 +135,9 @@ impl Products {
                     model: model.clone(),
                     kind,
                     numbers: match kind {
-                        CodeKind::ProductWithIds { m } => Some(RowIdsLayout::new(m, shape.segment_rows)),
+                        CodeKind::Product { m, row_ids: true } => {
+                            Some(RowIdsLayout::new(m, shape.segment_rows))
+                        }
                         _ => None,
                     },
                 })
@@ -358,7 +360,11 @@ impl ProductLists {
             });
             return;
         }
-        self.candidates.push(Candidate { distance, error, position });
+        self.candidates.push(Candidate {
+            distance,
+            error,
+            position,
+        });
         if self.narrows {
             self.uppers
                 .push(distance + error.max(DROPPED_BY * deviation), position);

@@ -6,10 +6,10 @@ use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates};
 use super::codes::Codes;
-use super::resident::ResidentDistances;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::Products;
+use super::resident::ResidentDistances;
 use super::sq8_rows::Sq8Rows;
 use crate::error::Result;
 use crate::quant::{CodeSpace, Sq8Row};
@@ -151,7 +151,8 @@ impl Ivf {
             unit: self.meta.shape.unit,
         };
         let (query, kernels) = (&codes.query, search.query.kernels());
-        let mut resident = ResidentDistances::new(None, &self.meta, space, query, kernels, &mut codes.resident);
+        let mut resident =
+            ResidentDistances::new(None, &self.meta, space, query, kernels, &mut codes.resident);
         let known = &mut products.known;
         let mut compare = |search: &mut Search<'_, '_>, rows: &[u8], first: u32| {
             search.stats.rows_scored += (rows.len() / stride) as u64;

@@ -7,9 +7,9 @@ use ramlet_io::IoContext;
 
 use super::build::clusters_wanted;
 use super::calibrate::{HeldOut, measure_by};
-use super::probe_threshold::ProbeThresholds;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
+use super::probe_threshold::ProbeThresholds;
 use crate::Query;
 use crate::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
 use crate::error::{IndexError, Result};

@@ -31,7 +31,7 @@ impl Ivf {
                 disk_bytes: centroids,
             },
         ];
-        parts.extend(self.sq8.as_ref().map(|sq8| part("compact rows", &sq8.file)));
+        parts.extend(self.sq8.as_ref().map(|sq8| part("SQ8 rows", &sq8.file)));
         let calibrated = |recall| {
             let want = Want {
                 recall: Some(recall),
@@ -42,7 +42,7 @@ impl Ivf {
                 recall,
                 wanted: WANTED,
                 probes: effort.probes,
-                epsilon: self.coarse().map(|_| effort.epsilon.coarse),
+                epsilon: self.scanned().map(|_| effort.epsilon.scanned),
             }
         };
         IndexReport {

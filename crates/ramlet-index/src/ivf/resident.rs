@@ -24,8 +24,8 @@ pub(super) struct ResidentLists {
 #[derive(Clone)]
 pub(super) struct ResidentCodes {
     pub(super) groups: (GroupLayout, CachedView),
-    pub(super) fine: (ExtendedLayout, CachedView),
-    pub(super) rest: (ResidualLayout, CachedView),
+    pub(super) extended: (ExtendedLayout, CachedView),
+    pub(super) residual: (ResidualLayout, CachedView),
 }
 
 /// Finds distances, ascending positions the quickest: the query is made ready once for each cluster.
@@ -46,7 +46,9 @@ impl ResidentCodes {
     /// The first rows so many that are there.
     pub(super) fn count(&self) -> u32 {
         let groups = self.groups.1.resident().saturating_mul(GROUP as u32);
-        groups.min(self.fine.1.resident()).min(self.rest.1.resident())
+        groups
+            .min(self.extended.1.resident())
+            .min(self.residual.1.resident())
     }
 }
 
@@ -84,8 +86,8 @@ impl<'h> ResidentDistances<'h> {
         let cluster = self.meta.cluster_of(position);
         self.ready = self.meta.positions(cluster);
         let one = Epsilon {
-            coarse: 1.0,
-            fine: 1.0,
+            scanned: 1.0,
+            extended: 1.0,
         };
         let centroid = self.meta.centroids().parts(cluster);
         let entered = &mut self.lists.entered;
@@ -120,20 +122,24 @@ impl<'h> ResidentDistances<'h> {
 
     /// The distance of the row at a position, and whether it is as good as exact; `None` if its codes aren't there, or say nothing.
     pub(super) fn distance(&mut self, position: u32) -> Option<(f32, bool)> {
-        let ResidentCodes { groups, fine, rest } = self.codes?;
-        let (fine_row, rest_row) = (fine.1.row(position)?, rest.1.row(position)?);
+        let ResidentCodes {
+            groups,
+            extended,
+            residual,
+        } = self.codes?;
+        let (extended_row, residual_row) = (extended.1.row(position)?, residual.1.row(position)?);
         let group = groups.1.row(position / GROUP as u32)?;
         let lane = position as usize % GROUP;
         self.enter(position);
         let ResidentLists { entered, signs } = &mut *self.lists;
-        signs.resize(fine.0.plane_bytes(), 0);
+        signs.resize(extended.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);
         let (distance, is_told) = entered.whole(
             self.kernels,
             (signs, add),
-            (&fine.0, fine_row),
-            (&rest.0, rest_row),
+            (&extended.0, extended_row),
+            (&residual.0, residual_row),
         );
         distance.is_finite().then_some((distance, is_told))
     }

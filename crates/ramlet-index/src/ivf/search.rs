@@ -10,10 +10,10 @@ use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::visit_order::sort_more;
 use super::way::Way;
+use crate::cached_rows::CachedRows;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::centroids::Centroids;
 use crate::error::{IndexError, Result};
-use crate::cached_rows::CachedRows;
 use crate::positions::read_listed;
 use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
@@ -91,7 +91,9 @@ impl Ivf {
         let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
         let count = count.max(1);
         match centroids.has_more_super_centroids_than(count) {
-            true => centroids.rank_nearest_super_centroids((metric, count), query, kernels, ranking, clusters),
+            true => {
+                centroids.rank_nearest_super_centroids((metric, count), query, kernels, ranking, clusters)
+            }
             false => centroids.rank(metric, query, kernels, ranking, clusters),
         }
     }
@@ -291,7 +293,12 @@ impl VectorIndex for Ivf {
     fn memory(&self) -> MemoryUse {
         let files = || [self.rows.file(), self.positions.file()].into_iter();
         let centroids = self.meta.memory_bytes();
-        let codes = || self.coarse().into_iter().chain(self.fine()).chain(self.rest());
+        let codes = || {
+            self.scanned()
+                .into_iter()
+                .chain(self.extended())
+                .chain(self.residual())
+        };
         MemoryUse {
             heap_bytes: centroids,
             pinned_bytes: files().map(|file| file.ram_bytes()).sum::<u64>()

@@ -100,7 +100,9 @@ pub(super) fn enough(
     super_centroids: usize,
     beyond: impl Fn(usize) -> f64,
 ) -> u32 {
-    let cost = |super_centroids: usize| (RUN * super_centroids) as f64 + VISIT * probes as f64 * beyond(super_centroids) / missing;
+    let cost = |super_centroids: usize| {
+        (RUN * super_centroids) as f64 + VISIT * probes as f64 * beyond(super_centroids) / missing
+    };
     let best = (most.div_ceil(RUN)..=super_centroids).min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
     let of_all = (RUN * super_centroids) as f64;
     match best {

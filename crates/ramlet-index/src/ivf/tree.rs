@@ -88,8 +88,12 @@ impl Tree {
                 .map(|pair| &visitors[pair[0] as usize..pair[1] as usize])
                 .enumerate()
             {
-                self.leaves
-                    .nearest(points, visitors.iter().copied(), self.leaves_of(super_centroid), nearest);
+                self.leaves.nearest(
+                    points,
+                    visitors.iter().copied(),
+                    self.leaves_of(super_centroid),
+                    nearest,
+                );
             }
         }
         let AssignScratch { points, nearest, .. } = scratch;
@@ -114,7 +118,9 @@ impl Tree {
         } = scratch;
         let (table, super_centroids) = (
             kernels(),
-            self.super_centroids.centroids.interleaved_blocks(&self.super_centroids.base),
+            self.super_centroids
+                .centroids
+                .interleaved_blocks(&self.super_centroids.base),
         );
         let count = self.super_centroids.count();
         heads.clear();
@@ -126,7 +132,9 @@ impl Tree {
         }));
         products.resize(count.next_multiple_of(INTERLEAVED_CODES), 0);
         distances.resize(count, 0);
-        let share = (count / SUPER_CENTROIDS_SHARE).max(SUPER_CENTROIDS_MIN).min(count);
+        let share = (count / SUPER_CENTROIDS_SHARE)
+            .max(SUPER_CENTROIDS_MIN)
+            .min(count);
         visited.clear();
         starts.clear();
         starts.resize(count + 1, 0);

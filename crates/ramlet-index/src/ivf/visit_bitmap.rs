@@ -9,8 +9,8 @@ use super::lists::Lists;
 use super::probe_codes::GROUPS;
 use super::products::{Cluster, ProductLists, Products};
 use super::row_bitmap::{RowBitmap, each_lane};
-use crate::error::Result;
 use crate::cached_rows::CachedView;
+use crate::error::Result;
 use crate::positions::{find_positions, position_of};
 use crate::quant::GROUP;
 use crate::reading::{LISTED_ROWS, read_positions};
@@ -168,14 +168,14 @@ impl Ivf {
         }
         // Of the cluster before the last one nothing is pending any more: its place is taken.
         let of = 1 - lists.codes.pending_of;
-        let fine = views.fine.as_ref().map(|(layout, _)| layout);
+        let extended = views.extended.as_ref().map(|(layout, _)| layout);
         let centroid = self.meta.centroids().parts(cluster);
         let codes = &mut lists.codes;
         codes.entered[of].enter(
             &views.codes.space,
             &codes.query,
             centroid,
-            fine,
+            extended,
             &views.epsilon,
             views.kernels,
         );

@@ -10,8 +10,8 @@ use roaring::RoaringBitmap;
 
 use super::inverted_file::Ivf;
 use crate::Allowed;
-use crate::calibration::LOST_BY_QUERIES;
 use crate::cached_rows::CachedRows;
+use crate::calibration::LOST_BY_QUERIES;
 use crate::reading::ALONE_COST;
 use crate::rounds::Rounds;
 use crate::rows_file::RowsFile;
@@ -151,7 +151,7 @@ impl Ivf {
     }
 
     fn codes_of(&self, want: &Want) -> Option<&CachedRows> {
-        self.coarse().filter(|_| !want.codes.ignore)
+        self.scanned().filter(|_| !want.codes.ignore)
     }
 
     /// What comparing the rows of a bitmap costs.

@@ -3,7 +3,7 @@
 use ramlet_kernels::kernels;
 
 use super::group::SignRow;
-use super::residual_codes::{ResidualLayout, fine_factor};
+use super::residual_codes::{ResidualLayout, extended_factor};
 use super::sq8::Sq8Layout;
 use super::{ExtendedLayout, HALF_MOST, HALF_STEP, HALF_UNKNOWN, dot, from_half, to_half, to_half_below};
 use crate::Metric;
@@ -60,7 +60,12 @@ impl Encoder {
     }
 
     /// What a group takes in. `signs` is overwritten.
-    pub(crate) fn coarse<'s>(&self, residual: &Residual, number: u32, signs: &'s mut Vec<u8>) -> SignRow<'s> {
+    pub(crate) fn one_bit<'s>(
+        &self,
+        residual: &Residual,
+        number: u32,
+        signs: &'s mut Vec<u8>,
+    ) -> SignRow<'s> {
         let r = &residual.values;
         signs.clear();
         signs.resize(r.len().div_ceil(8), 0);
@@ -93,7 +98,7 @@ impl Encoder {
     }
 
     /// Writes a row of extended codes into `out`. `levels` is overwritten.
-    pub(crate) fn fine(
+    pub(crate) fn extended(
         &self,
         residual: &Residual,
         layout: &ExtendedLayout,
@@ -137,7 +142,7 @@ impl Encoder {
         row: &[u8],
         out: &mut Vec<f32>,
     ) {
-        let factor = fine_factor(layout, row, self.unit) as f32;
+        let factor = extended_factor(layout, row, self.unit) as f32;
         out.resize(levels.len(), 0.0);
         kernels().grid_values(&residual.values, levels, layout.planes() as u32, out);
         for (out, value) in out.iter_mut().zip(&residual.values) {
@@ -146,7 +151,7 @@ impl Encoder {
     }
 
     /// Writes what is left over of a row into `out`. `levels` and `numbers` are overwritten.
-    pub(crate) fn rest(
+    pub(crate) fn residual(
         &self,
         residual: &Residual,
         left: &[f32],

@@ -54,7 +54,7 @@ mod tests;
 mod train;
 
 pub(crate) use anisotropic::AnisotropicEncoder;
-pub(crate) use tables::{TableKind, ProductTables};
+pub(crate) use tables::{ProductTables, TableKind};
 
 use crate::error::{IndexError, Result};
 

@@ -27,17 +27,17 @@ const UNIFORM: f32 = 0.288_675_13;
 /// Rows of a byte a dimension that are compared at once.
 pub(crate) const SQ8_AT_ONCE: usize = 32;
 
-/// The fine kernel reads the query in steps of so many dimensions.
+/// The kernel of extended codes reads the query in steps of so many dimensions.
 const PADDING: usize = 64;
 
 /// How many deviations estimates may be off before a row is missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epsilon {
     /// Of the scan of signs.
-    pub coarse: f32,
+    pub scanned: f32,
     /// Of the last estimate, by finer codes if there are any: a row is read whose distance lies within so many deviations of
     /// the boundary between the last row wanted and the next one.
-    pub fine: f32,
+    pub extended: f32,
 }
 
 /// One thread's query: rotated once per search.
@@ -57,7 +57,7 @@ pub(crate) struct CodeQuery {
 pub(crate) struct Entered {
     /// `y`, as what of it is compared: less the centroid, or all of it.
     compared: Vec<f32>,
-    /// `y` in whole numbers, padded with 0 to what the fine kernel reads.
+    /// `y` in whole numbers, padded with 0 to what the kernel of extended codes reads.
     rounded: Vec<i8>,
     /// What rounding left over of `y`, in 254th parts of a step; made for few clusters.
     remainder: Vec<i8>,
@@ -78,8 +78,8 @@ struct Terms {
     shift: i64,
     total: i64,
     /// Of `f <u, z>` and of the length of a residual, in extended codes.
-    fine_along: f32,
-    fine_error: f32,
+    extended_along: f32,
+    extended_error: f32,
     /// Of the length of a residual: distances at zero that are less than this may lie anywhere.
     uncertainty: f32,
     /// What a whole number of `z` is of `y`, and of `f <u, z>` in a distance.
@@ -155,7 +155,7 @@ impl Entered {
         space: &CodeSpace,
         query: &CodeQuery,
         (step, levels): (f32, &[u8]),
-        fine: Option<&ExtendedLayout>,
+        extended: Option<&ExtendedLayout>,
         epsilon: &Epsilon,
         kernels: &Kernels,
     ) {
@@ -207,11 +207,12 @@ impl Entered {
         };
         let along = scale * unit * z_step / dims.sqrt();
         let error = scale * unit * length;
-        let fine_along = fine.map_or(0.0, |fine| along / (1u32 << fine.planes()) as f32 / 2.0);
-        let fine_error = fine.map_or(0.0, |fine| {
+        let extended_along =
+            extended.map_or(0.0, |extended| along / (1u32 << extended.planes()) as f32 / 2.0);
+        let extended_error = extended.map_or(0.0, |extended| {
             // Rounding errors of `y` lie evenly in +-step / 2.
             let rounding = z_step * z_step / 12.0;
-            let left = fine.remainder_squared() as f32 * squares / (dims - 1.0).max(1.0);
+            let left = extended.remainder_squared() as f32 * squares / (dims - 1.0).max(1.0);
             scale * unit * (left + rounding).sqrt()
         });
         self.terms = Terms {
@@ -220,16 +221,16 @@ impl Entered {
                 add: add * unit * unit,
                 along,
                 offset: size as f32,
-                error: epsilon.coarse * error / (dims - 1.0).max(1.0).sqrt(),
+                error: epsilon.scanned * error / (dims - 1.0).max(1.0).sqrt(),
                 rounding,
             },
             uncertainty: TOLD_APART * error,
             shift,
             total,
-            fine_along,
+            extended_along,
             z_step,
             along,
-            fine_error: epsilon.fine * fine_error,
+            extended_error: epsilon.extended * extended_error,
             scale,
             own: add,
             length,
@@ -285,27 +286,32 @@ impl Entered {
         &self,
         kernels: &Kernels,
         (signs, add): (&[u8], f32),
-        (fine, fine_row): (&ExtendedLayout, &[u8]),
-        (rest, rest_row): (&ResidualLayout, &[u8]),
+        (extended, extended_row): (&ExtendedLayout, &[u8]),
+        (residual, residual_row): (&ResidualLayout, &[u8]),
     ) -> (f32, bool) {
         let terms = &self.terms;
-        let planes = fine.planes() as u32;
+        let planes = extended.planes() as u32;
         // Twice `<u, z>`, with `u` the levels less half of their greatest.
         let twice = |z: &[i8]| {
             let sum = |z: &[i8]| z.iter().map(|z| i64::from(*z)).sum::<i64>();
-            let high = i64::from(kernels.planes_dot(z, fine.dims, 1, signs)) << planes;
-            let low = kernels.planes_dot(z, fine.dims, planes, &fine_row[..fine.code_bytes()]);
+            let high = i64::from(kernels.planes_dot(z, extended.dims, 1, signs)) << planes;
+            let low = kernels.planes_dot(z, extended.dims, planes, &extended_row[..extended.code_bytes()]);
             2 * (high + i64::from(low)) - ((2i64 << planes) - 1) * sum(z)
         };
         let code = twice(&self.rounded) as f64 + twice(&self.remainder) as f64 / f64::from(REMAINDER);
-        let bits = u32::from(rest.bits);
-        let left = kernels.planes_dot(&self.rounded, rest.dims, bits, &rest_row[..rest.code_bytes()]);
+        let bits = u32::from(residual.bits);
+        let left = kernels.planes_dot(
+            &self.rounded,
+            residual.dims,
+            bits,
+            &residual_row[..residual.code_bytes()],
+        );
         let left = 2 * i64::from(left) - ((1i64 << bits) - 1) * terms.total;
-        let bytes = &fine_row[fine.code_bytes()..];
+        let bytes = &extended_row[extended.code_bytes()..];
         let factor = from_half([bytes[0], bytes[1]]);
-        let [rest_factor, more, longer] = rest.factors(rest_row);
+        let [residual_factor, more, longer] = residual.factors(residual_row);
         let share = |factor: f32, bits: u32| f64::from(factor) / f64::from(1u32 << bits);
-        let product = share(factor, planes + 1) * code + share(rest_factor, bits) * left as f64;
+        let product = share(factor, planes + 1) * code + share(residual_factor, bits) * left as f64;
         let product = f64::from(terms.along) * product * (1.0 + f64::from(longer));
         let distance = terms.bounds.base + terms.bounds.add * (add + more) - product as f32;
         let uncertainty = terms.uncertainty * add.abs().sqrt() + terms.bounds.rounding;
@@ -340,7 +346,7 @@ impl Entered {
     /// The distance of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the
     /// planes with [`Entered::rounded`].
     #[inline]
-    pub(crate) fn fine(
+    pub(crate) fn extended(
         &self,
         layout: &ExtendedLayout,
         sum: u32,
@@ -355,8 +361,9 @@ impl Entered {
         // Twice `<u, z>`, with `u` the levels less half of their greatest.
         let along =
             2 * (whole * (i64::from(sum) - terms.shift) + i64::from(low)) - (2 * whole - 1) * terms.total;
-        let distance = terms.bounds.base + terms.bounds.add * add - terms.fine_along * factor * along as f32;
+        let distance =
+            terms.bounds.base + terms.bounds.add * add - terms.extended_along * factor * along as f32;
         let length = (add.abs() + HALF_OFF).sqrt();
-        (distance, terms.fine_error * length + terms.bounds.rounding)
+        (distance, terms.extended_error * length + terms.bounds.rounding)
     }
 }

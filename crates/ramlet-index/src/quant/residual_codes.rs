@@ -34,10 +34,10 @@ impl ResidualLayout {
         ResidualLayout { dims, bits }
     }
 
-    /// Bits of what extended codes of `fine` bits leave over.
-    pub(crate) fn bits_for(dims: usize, fine: u8) -> u8 {
+    /// Bits of what extended codes of `extended` bits leave over.
+    pub(crate) fn bits_for(dims: usize, extended: u8) -> u8 {
         let all = BITS - (dims.max(1) as f64 / BITS_DIMS).log2() / 2.0;
-        ((all.ceil() as i32) - i32::from(fine)).clamp(2, i32::from(BITS_MAX)) as u8
+        ((all.ceil() as i32) - i32::from(extended)).clamp(2, i32::from(BITS_MAX)) as u8
     }
 
     pub(crate) fn is_valid(bits: u8) -> bool {
@@ -60,7 +60,7 @@ impl ResidualLayout {
 }
 
 /// The factor of a row's extended code, without what it is stored times.
-pub(crate) fn fine_factor(layout: &ExtendedLayout, row: &[u8], unit: f64) -> f64 {
+pub(crate) fn extended_factor(layout: &ExtendedLayout, row: &[u8], unit: f64) -> f64 {
     let bytes = &row[layout.code_bytes()..];
     let scale = (layout.dims as f64).sqrt() * f64::from(1u32 << layout.planes());
     f64::from(from_half([bytes[0], bytes[1]])) * unit / scale

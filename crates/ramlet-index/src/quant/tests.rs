@@ -49,14 +49,14 @@ impl Misses {
 fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 3] {
     let rotation = Rotation::new(dims);
     let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
-    let (groups, fine) = (GroupLayout::new(dims, 100), ExtendedLayout::new(dims, bits));
+    let (groups, extended) = (GroupLayout::new(dims, 100), ExtendedLayout::new(dims, bits));
     let encoder = Encoder::new(metric, 0.5);
     let (mut residual, mut signs, mut levels) = (Residual::default(), Vec::new(), Vec::new());
     let mut mixing = Vec::new();
     let mean = vec![0; dims * 4];
     let epsilon = Epsilon {
-        coarse: 2.0,
-        fine: 2.0,
+        scanned: 2.0,
+        extended: 2.0,
     };
     let mut fast_scanned = FastScanned::default();
     let sq8 = Sq8Layout::new(dims);
@@ -86,16 +86,23 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         let mut rotated = x.clone();
         rotation.apply(&mut rotated, &mut mixing);
         residual.set(&rotated, &centroid, squares(&x));
-        let (mut group, mut row) = (vec![0; groups.row_bytes()], vec![0; fine.row_bytes()]);
+        let (mut group, mut row) = (vec![0; groups.row_bytes()], vec![0; extended.row_bytes()]);
         let lane = trial % GROUP;
-        let sign_row = encoder.coarse(&residual, 77, &mut signs);
+        let sign_row = encoder.one_bit(&residual, 77, &mut signs);
         groups.put(&mut group, lane, &sign_row);
         assert_eq!(groups.number(&group, lane), 77);
-        encoder.fine(&residual, &fine, &mut levels, &mut row);
+        encoder.extended(&residual, &extended, &mut levels, &mut row);
 
         query.prepare(metric, Some(&rotation), &mean, &q, kernels());
         let space = CodeSpace { metric, unit: 0.5 };
-        entered.enter(&space, &query, (step, &levels8), Some(&fine), &epsilon, kernels());
+        entered.enter(
+            &space,
+            &query,
+            (step, &levels8),
+            Some(&extended),
+            &epsilon,
+            kernels(),
+        );
         entered.fast_scan(
             kernels(),
             (&group, group.len()),
@@ -113,10 +120,10 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
         let low = kernels().planes_dot(
             entered.rounded(),
             dims,
-            fine.planes() as u32,
-            &row[..fine.code_bytes()],
+            extended.planes() as u32,
+            &row[..extended.code_bytes()],
         );
-        let (estimate, error) = entered.fine(&fine, kept.sum, kept.add, &row, low);
+        let (estimate, error) = entered.extended(&extended, kept.sum, kept.add, &row, low);
         out[1].add(f64::from(estimate) - distance, f64::from(error));
 
         let mut row = vec![0; sq8.row_bytes()];
@@ -140,24 +147,24 @@ fn estimates_are_unbiased_and_miss_as_often_as_said() {
         for (dims, trials) in [(24, 1200), (100, 1200), (128, 300), (384, 200), (771, 200)] {
             let mut last = f64::INFINITY;
             for bits in 2..=8 {
-                let [coarse, fine, sq8] = misses(metric, bits, dims, trials, &mut random);
+                let [scanned, extended, sq8] = misses(metric, bits, dims, trials, &mut random);
                 if trials > 1000 {
                     sq8.check(&format!("{metric:?}, {dims} dimensions, SQ8 rows"));
-                    coarse.check(&format!("{metric:?}, {dims} dimensions, signs"));
-                    fine.check(&format!("{metric:?}, {dims} dimensions, {bits} bits"));
+                    scanned.check(&format!("{metric:?}, {dims} dimensions, signs"));
+                    extended.check(&format!("{metric:?}, {dims} dimensions, {bits} bits"));
                 }
-                let absolute = fine.absolute / fine.trials;
+                let absolute = extended.absolute / extended.trials;
                 // Each bit halves the error, until rounding the query counts.
                 let share = if bits < 7 { 0.75 } else { 1.05 };
                 assert!(
                     absolute < share * last,
                     "{metric:?} {dims}: {bits} bits {absolute}, {last} before"
                 );
-                assert!(fine.absolute < coarse.absolute * 0.7);
+                assert!(extended.absolute < scanned.absolute * 0.7);
                 // As good as codes of eight bits at least.
                 let share = if bits == 8 { 1.1 } else { 0.8 };
                 assert!(
-                    sq8.absolute < share * fine.absolute,
+                    sq8.absolute < share * extended.absolute,
                     "{metric:?} {dims}, {bits} bits"
                 );
                 last = absolute;

@@ -1,6 +1,6 @@
 //! Rows in memory against the rows of the file.
 
-use ramlet_index::{IndexError, CachedRows};
+use ramlet_index::{CachedRows, IndexError};
 use ramlet_io::IoErrorKind;
 use ramlet_memory::{AnonBuf, Ledger, ReclaimableBuf};
 
@@ -62,7 +62,11 @@ fn released_rows_are_missing_until_they_are_restored() {
     assert!(released >= PIECE && cached_rows.bytes() == whole - released);
     let resident = cached_rows.view().resident();
     assert_eq!(resident, (cached_rows.bytes() / stride as u64) as u32);
-    assert_eq!(cached_rows.view().row(resident), None, "a row that is there in part only");
+    assert_eq!(
+        cached_rows.view().row(resident),
+        None,
+        "a row that is there in part only"
+    );
     assert_eq!(old.bytes(), data);
     drop(old);
     assert_eq!(consumer.used(), cached_rows.bytes());
@@ -70,7 +74,11 @@ fn released_rows_are_missing_until_they_are_restored() {
         .consumer("other", u64::MAX)
         .reserve(2 * PIECE)
         .expect("what was released");
-    assert_eq!(cached_rows.restore(&file, io, buf).expect("readable"), 0, "no room");
+    assert_eq!(
+        cached_rows.restore(&file, io, buf).expect("readable"),
+        0,
+        "no room"
+    );
     drop(other);
     assert_eq!(
         cached_rows.restore(&file, io, buf).expect("readable"),

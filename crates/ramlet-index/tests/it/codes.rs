@@ -12,18 +12,27 @@ use crate::flat::{Multiples, brute_force};
 use crate::ivf::{DIMS, Rows, open, recall, scratch};
 use crate::random::Random;
 
-const FINE: CodeKind = CodeKind::Extended { bits: 8 };
-const WITH_IDS: CodeKind = CodeKind::ProductWithIds { m: 20 };
+const EXTENDED: CodeKind = CodeKind::Extended { bits: 8 };
+const WITH_IDS: CodeKind = CodeKind::Product { m: 20, row_ids: true };
 const SQ8: [[CodeKind; 2]; 2] = [
-    [CodeKind::Product { m: 12 }, CodeKind::Sq8],
+    [
+        CodeKind::Product {
+            m: 12,
+            row_ids: false,
+        },
+        CodeKind::Sq8,
+    ],
     [CodeKind::OneBit, CodeKind::Sq8],
 ];
 const TIERS: [&[CodeKind]; 5] = [
-    &[CodeKind::OneBit, FINE, CodeKind::Residual { bits: 4 }],
-    &[CodeKind::OneBit, FINE],
+    &[CodeKind::OneBit, EXTENDED, CodeKind::Residual { bits: 4 }],
+    &[CodeKind::OneBit, EXTENDED],
     &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }],
     &[CodeKind::OneBit],
-    &[CodeKind::Product { m: 12 }],
+    &[CodeKind::Product {
+        m: 12,
+        row_ids: false,
+    }],
 ];
 
 #[test]
@@ -129,7 +138,11 @@ fn own_distances(
         own += top
             .sorted()
             .iter()
-            .filter(|hit| truth.iter().any(|of| (of.row, of.distance) == (hit.row, hit.distance)))
+            .filter(|hit| {
+                truth
+                    .iter()
+                    .any(|of| (of.row, of.distance) == (hit.row, hit.distance))
+            })
             .count();
     }
     (own, all)
@@ -241,7 +254,7 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 12_000, &mut random);
     rows.has = |row| !row.is_multiple_of(5);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
-    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, FINE]);
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, EXTENDED]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
     let (with_ids, _) = rows.build_with(&disk, "with ids", 4 << 20, 2, &[WITH_IDS]);
@@ -259,7 +272,7 @@ fn filters_are_kept_and_cost_no_more_recall_than_without_codes() {
             let [plain, coded, ..] = sums;
             assert!(
                 sums.iter().all(|found| found + 6 >= plain),
-                "one in {one_in}, {of:?}: {sums:?} found, {plain} of them without codes, {coded} with fine ones"
+                "one in {one_in}, {of:?}: {sums:?} found, {plain} of them without codes, {coded} with extended ones"
             );
         }
     }
@@ -297,7 +310,7 @@ fn a_filtered_search_costs_no_more_than_an_exact_one() {
     const ROWS: u32 = 12_000;
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, ROWS as usize, &mut random);
     let (plain, _) = rows.build(&disk, "plain", 4 << 20, 2);
-    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, FINE]);
+    let (coded, _) = rows.build_with(&disk, "coded", 4 << 20, 2, &[CodeKind::OneBit, EXTENDED]);
     let product = [CodeKind::product(DIMS)];
     let (product, _) = rows.build_with(&disk, "product", 4 << 20, 2, &product);
     let (with_ids, _) = rows.build_with(&disk, "with ids", 4 << 20, 2, &[WITH_IDS]);
@@ -344,8 +357,8 @@ fn files_repeat_and_fit_the_scratch() {
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 15_000, &mut random);
     let scratch_bytes = 512 << 10;
     let build = |rows: &mut Rows, name: &str, threads: usize| {
-        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::OneBit, FINE]);
-        let codes = [CodeKind::OneBit, FINE].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
+        let (ivf, _) = rows.build_with(&disk, name, scratch_bytes, threads, &[CodeKind::OneBit, EXTENDED]);
+        let codes = [CodeKind::OneBit, EXTENDED].map(|kind| kind.bytes_for(15_000, DIMS, 15_000));
         let cached_rows = ivf.memory().pinned_bytes;
         assert!(
             (codes[0] + codes[1]..codes[0] + codes[1] + 8192).contains(&cached_rows),
@@ -382,9 +395,12 @@ fn files_repeat_and_fit_the_scratch() {
     };
     let (plain, coded) = (
         build("peak-none", &[], &mut rows),
-        build("peak-codes", &[CodeKind::OneBit, FINE], &mut rows),
+        build("peak-codes", &[CodeKind::OneBit, EXTENDED], &mut rows),
     );
-    assert!(coded < scratch_bytes, "resident {coded} bytes, {plain} without codes");
+    assert!(
+        coded < scratch_bytes,
+        "resident {coded} bytes, {plain} without codes"
+    );
 }
 
 /// In many dimensions it isn't the scratch that counts, but what a build holds of each dimension however little it is given.
@@ -394,7 +410,13 @@ fn a_build_of_wide_rows_says_what_it_needs_and_holds_no_more() {
     let mut random = Random::new(5);
     let disk = Disk::files();
     let mut rows = Rows::of_dims(WIDE, Metric::Cosine, Element::F32, 120, &mut random);
-    let tiers: [&[CodeKind]; 2] = [&[CodeKind::OneBit, FINE], &[CodeKind::Product { m: 64 }]];
+    let tiers: [&[CodeKind]; 2] = [
+        &[CodeKind::OneBit, EXTENDED],
+        &[CodeKind::Product {
+            m: 64,
+            row_ids: false,
+        }],
+    ];
     for (i, kinds) in tiers.into_iter().enumerate() {
         let least = scratch_least(WIDE, kinds);
         let mut build = |name: &str, scratch_bytes: usize| {
@@ -420,7 +442,7 @@ fn the_least_scratch_builds_an_index_of_many_wide_rows() {
     for (dims, count) in [(384, 20_000), (768, 6000), (1536, 3000), (4096, 900)] {
         let disk = Disk::files();
         let mut rows = Rows::of_dims(dims, Metric::Cosine, Element::F32, count, &mut random);
-        let kinds: &[CodeKind] = &[CodeKind::OneBit, FINE];
+        let kinds: &[CodeKind] = &[CodeKind::OneBit, EXTENDED];
         // What an index gets of the least that is set aside for jobs.
         let least = scratch_least(dims, kinds).max(560 << 10);
         let params = IvfParams {
@@ -493,7 +515,13 @@ fn odd_sets_are_searched() {
 fn product_codes_that_are_not_in_memory_are_read() {
     let mut random = Random::new(8);
     let metrics = [Metric::Cosine, Metric::Euclid, Metric::Dot];
-    let kinds = [CodeKind::Product { m: 12 }, WITH_IDS];
+    let kinds = [
+        CodeKind::Product {
+            m: 12,
+            row_ids: false,
+        },
+        WITH_IDS,
+    ];
     for (metric, kind) in metrics
         .into_iter()
         .flat_map(|metric| kinds.map(|kind| (metric, kind)))
@@ -509,7 +537,7 @@ fn product_codes_that_are_not_in_memory_are_read() {
             let cached_rows = disk.load_rows(&codes_name);
             cached_rows.release(released);
             let codes = CodesInRam {
-                coarse: Some((kind, cached_rows)),
+                scanned: Some((kind, cached_rows)),
                 coarse_file: with_file.then(|| disk.open_rows(&codes_name)),
                 ..CodesInRam::default()
             };
@@ -559,10 +587,28 @@ fn product_codes_that_are_not_in_memory_are_read() {
 fn product_codes_are_calibrated() {
     let mut random = Random::new(9);
     for (metric, kind) in [
-        (Metric::Cosine, CodeKind::Product { m: 12 }),
-        (Metric::Cosine, CodeKind::Product { m: 6 }),
-        (Metric::Euclid, CodeKind::Product { m: 12 }),
-        (Metric::Dot, CodeKind::Product { m: 12 }),
+        (
+            Metric::Cosine,
+            CodeKind::Product {
+                m: 12,
+                row_ids: false,
+            },
+        ),
+        (Metric::Cosine, CodeKind::Product { m: 6, row_ids: false }),
+        (
+            Metric::Euclid,
+            CodeKind::Product {
+                m: 12,
+                row_ids: false,
+            },
+        ),
+        (
+            Metric::Dot,
+            CodeKind::Product {
+                m: 12,
+                row_ids: false,
+            },
+        ),
         (Metric::Cosine, WITH_IDS),
         (Metric::Euclid, WITH_IDS),
         (Metric::Dot, WITH_IDS),
@@ -595,29 +641,33 @@ fn codes_that_do_not_fit_are_refused() {
     let disk = Disk::files();
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 3000, &mut random);
     let low = CodeKind::Extended { bits: 3 };
-    rows.build_with(&disk, "both", 1 << 20, 1, &[CodeKind::OneBit, FINE]);
+    rows.build_with(&disk, "both", 1 << 20, 1, &[CodeKind::OneBit, EXTENDED]);
     rows.build_with(&disk, "none", 1 << 20, 1, &[]);
     let refused = |result: Result<Ivf, IndexError>| assert!(matches!(result, Err(IndexError::Mismatch(_))));
     assert!(open(&disk, "both", &[CodeKind::OneBit]).is_ok());
-    let with = |name: &str, coarse: (CodeKind, &str), fine: Option<(CodeKind, &str)>| {
+    let with = |name: &str, scanned: (CodeKind, &str), extended: Option<(CodeKind, &str)>| {
         let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
         let codes = CodesInRam {
-            coarse: Some((coarse.0, disk.load_rows(coarse.1))),
-            fine: fine.map(|(kind, name)| (kind, disk.load_rows(name))),
+            scanned: Some((scanned.0, disk.load_rows(scanned.1))),
+            extended: extended.map(|(kind, name)| (kind, disk.load_rows(name))),
             ..CodesInRam::default()
         };
         let centroids = disk.read_all(&format!("{name}-centroids"));
         Ivf::new(rows, positions, centroids, codes, 0.95)
     };
-    let (coarse, fine) = ("both-OneBit", "both-Extended { bits: 8 }");
-    assert!(with("both", (CodeKind::OneBit, coarse), Some((FINE, fine))).is_ok());
-    refused(with("both", (CodeKind::OneBit, fine), None));
-    refused(with("both", (CodeKind::OneBit, coarse), Some((FINE, coarse))));
-    refused(with("both", (CodeKind::OneBit, coarse), Some((low, fine))));
-    refused(with("both", (FINE, fine), None));
-    refused(with("none", (CodeKind::OneBit, coarse), None));
+    let (scanned, extended) = ("both-OneBit", "both-Extended { bits: 8 }");
+    assert!(with("both", (CodeKind::OneBit, scanned), Some((EXTENDED, extended))).is_ok());
+    refused(with("both", (CodeKind::OneBit, extended), None));
+    refused(with(
+        "both",
+        (CodeKind::OneBit, scanned),
+        Some((EXTENDED, scanned)),
+    ));
+    refused(with("both", (CodeKind::OneBit, scanned), Some((low, extended))));
+    refused(with("both", (EXTENDED, extended), None));
+    refused(with("none", (CodeKind::OneBit, scanned), None));
     for (metric, kind) in [
-        (Metric::Manhattan, FINE),
+        (Metric::Manhattan, EXTENDED),
         (Metric::Euclid, CodeKind::Extended { bits: 9 }),
     ] {
         let params = IvfParams {
@@ -648,8 +698,9 @@ fn any_number_of_dimensions_is_searched() {
             vec![CodeKind::OneBit, CodeKind::extended(dims)],
             vec![CodeKind::OneBit],
             vec![CodeKind::product(dims)],
-            vec![CodeKind::ProductWithIds {
+            vec![CodeKind::Product {
                 m: (dims * 4).div_ceil(5) as u16,
+                row_ids: true,
             }],
         ];
         tiers.extend(CodeKind::extended_low(dims).map(|low| vec![CodeKind::OneBit, low]));
@@ -677,14 +728,14 @@ fn memory_taken_back_costs_reads_and_no_recall() {
         ..Want::default()
     };
     let (all, read) = recall(&rows, &ivf, &disk, &want, &mut random);
-    ivf.fine().expect("extended codes").release(1 << 19);
+    ivf.extended().expect("extended codes").release(1 << 19);
     let (fewer, more) = recall(&rows, &ivf, &disk, &want, &mut random);
     assert!(
         fewer >= all - 0.02 && more > read,
         "{all} by {read}, {fewer} by {more}"
     );
-    ivf.fine().expect("extended codes").release(1 << 30);
-    ivf.coarse().expect("codes").release(1 << 30);
+    ivf.extended().expect("extended codes").release(1 << 30);
+    ivf.scanned().expect("codes").release(1 << 30);
     let (none, more) = recall(&rows, &ivf, &disk, &want, &mut random);
     assert!(
         none >= all - 0.02 && more > 500,
@@ -701,7 +752,7 @@ fn what_a_request_says_of_codes_is_done() {
             Metric::Euclid,
             &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }][..],
         ),
-        (Metric::Cosine, &[CodeKind::ProductWithIds { m: 60 }]),
+        (Metric::Cosine, &[CodeKind::Product { m: 60, row_ids: true }]),
     ] {
         let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);
         let (ivf, _) = rows.build_with(&disk, &format!("ivf-{metric:?}"), 8 << 20, 2, kinds);
@@ -764,7 +815,7 @@ fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
             Metric::Euclid,
             &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }][..],
         ),
-        (Metric::Cosine, &[CodeKind::ProductWithIds { m: 60 }]),
+        (Metric::Cosine, &[CodeKind::Product { m: 60, row_ids: true }]),
         (Metric::Dot, &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }]),
     ] {
         let mut rows = Rows::of_dims(64, metric, Element::F32, 8000, &mut random);

@@ -68,7 +68,9 @@ unsafe impl GlobalAlloc for Counting {
         unsafe {
             let watch = pointer.cast::<usize>().sub(1).read();
             if watch != 0 {
-                ACCOUNTS[watch].resident.fetch_sub(layout.size(), Ordering::Relaxed);
+                ACCOUNTS[watch]
+                    .resident
+                    .fetch_sub(layout.size(), Ordering::Relaxed);
             }
             System.dealloc(pointer.sub(front), whole)
         }

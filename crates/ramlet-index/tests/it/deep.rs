@@ -124,7 +124,7 @@ fn a_hundred_are_found_where_groups_are_smaller() {
 #[test]
 fn where_all_near_rows_are_deleted_farther_ones_are_found() {
     let signs = [CodeKind::OneBit, CodeKind::Extended { bits: 4 }];
-    for kinds in [&[][..], &signs[..], &[CodeKind::ProductWithIds { m: 60 }]] {
+    for kinds in [&[][..], &signs[..], &[CodeKind::Product { m: 60, row_ids: true }]] {
         let (mut random, disk) = (Random::new(19), Disk::ram());
         let mut rows = small_groups(&mut random);
         let (ivf, _) = rows.build_with(&disk, "holes", 4 << 20, 2, kinds);

@@ -10,7 +10,7 @@ const DIMS: usize = 64;
 const GROUPS: u32 = 60;
 const QUERIES: usize = 200;
 /// A 64th of the floats.
-const CODES: [CodeKind; 1] = [CodeKind::Product { m: 8 }];
+const CODES: [CodeKind; 1] = [CodeKind::Product { m: 8, row_ids: false }];
 
 /// What rows and queries are drawn around.
 struct Groups(Vec<Vec<f32>>);

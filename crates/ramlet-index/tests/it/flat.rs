@@ -295,7 +295,10 @@ fn segments_share_one_result() {
         .map(|hit| (hit.distance, hit.segment * 300 + hit.row))
         .collect();
     let want = brute_force(&query, &rows, 20, |_| true);
-    assert_eq!(got, want.iter().map(|hit| (hit.distance, hit.row)).collect::<Vec<_>>());
+    assert_eq!(
+        got,
+        want.iter().map(|hit| (hit.distance, hit.row)).collect::<Vec<_>>()
+    );
 }
 
 #[test]

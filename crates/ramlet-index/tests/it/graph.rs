@@ -234,7 +234,10 @@ fn in_ram_only_the_nearest_are_read() {
             };
             let graph = into_ram(open(&disk, &name), &disk, form);
             let (said, resident) = (graph.ram_bytes(form), graph.memory().pinned_bytes);
-            assert!(said >= resident && said < 2 * resident + (2 << 20), "{said} for {resident}");
+            assert!(
+                said >= resident && said < 2 * resident + (2 << 20),
+                "{said} for {resident}"
+            );
             let per_vector = graph.memory().pinned_bytes / 5000;
             assert!(
                 per_vector < edges as u64 * 2 + 32,

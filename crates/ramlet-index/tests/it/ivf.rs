@@ -163,7 +163,7 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
     let [rows, positions] = ["rows", "positions"].map(|part| disk.open_rows(&format!("{name}-{part}")));
     let load = |tier: usize| {
         let tier_of = |kind: &CodeKind| match kind {
-            CodeKind::OneBit | CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => 0,
+            CodeKind::OneBit | CodeKind::Product { .. } => 0,
             CodeKind::Extended { .. } => 1,
             CodeKind::Residual { .. } => 2,
             CodeKind::Sq8 => 3,
@@ -172,9 +172,9 @@ pub fn open(disk: &Disk, name: &str, kinds: &[CodeKind]) -> Result<Ivf> {
         kind.map(|kind| (*kind, disk.load_rows(&format!("{name}-{kind:?}"))))
     };
     let codes = CodesInRam {
-        coarse: load(0),
-        fine: load(1),
-        rest: load(2),
+        scanned: load(0),
+        extended: load(1),
+        residual: load(2),
         sq8: kinds
             .iter()
             .find(|kind| **kind == CodeKind::Sq8)

@@ -9,8 +9,8 @@ use crate::flat::brute_force;
 use crate::ivf::{Rows, found_by, nearest_of, open};
 use crate::random::Random;
 
-const FINE: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
-const WITH_IDS: &[CodeKind] = &[CodeKind::ProductWithIds { m: 20 }];
+const EXTENDED: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
+const WITH_IDS: &[CodeKind] = &[CodeKind::Product { m: 20, row_ids: true }];
 const ROWS: usize = 20_000;
 const QUERIES: usize = 100;
 
@@ -87,10 +87,10 @@ fn measured(rows: &Rows, ivf: &Ivf, disk: &Disk, k: usize, seed: u64) -> (f64, f
 fn fewer_codes_find_as_much() {
     let mut random = Random::new(71);
     for (metric, element, kinds) in [
-        (Metric::Cosine, Element::F32, FINE),
-        (Metric::Euclid, Element::F32, FINE),
-        (Metric::Dot, Element::F32, FINE),
-        (Metric::Cosine, Element::U8, FINE),
+        (Metric::Cosine, Element::F32, EXTENDED),
+        (Metric::Euclid, Element::F32, EXTENDED),
+        (Metric::Dot, Element::F32, EXTENDED),
+        (Metric::Cosine, Element::U8, EXTENDED),
         (Metric::Cosine, Element::F32, WITH_IDS),
     ] {
         let mut rows = varied(metric, element, ROWS, &mut random);
@@ -123,7 +123,7 @@ fn what_other_segments_have_is_no_kth_distance() {
     let mut parts: Vec<(Rows, Ivf)> = Vec::new();
     for name in ["a", "b"] {
         let mut rows = varied(Metric::Cosine, Element::F32, ROWS / 2, &mut random);
-        let (ivf, _) = rows.build_with(&disk, name, 4 << 20, 2, FINE);
+        let (ivf, _) = rows.build_with(&disk, name, 4 << 20, 2, EXTENDED);
         parts.push((rows, ivf));
     }
     for (first, second) in [(0, 1), (1, 0)] {
@@ -170,10 +170,10 @@ fn measured_out_of_distribution(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f6
 fn out_of_distribution_queries_find_as_much() {
     let mut random = Random::new(74);
     for (metric, kinds) in [
-        (Metric::Cosine, FINE),
-        (Metric::Cosine, &FINE[..1]),
+        (Metric::Cosine, EXTENDED),
+        (Metric::Cosine, &EXTENDED[..1]),
         (Metric::Cosine, WITH_IDS),
-        (Metric::Dot, FINE),
+        (Metric::Dot, EXTENDED),
     ] {
         let mut rows = grouped(metric, Element::F32, ROWS, 12, &mut random);
         let disk = Disk::ram();

@@ -14,7 +14,7 @@ use crate::random::Random;
 /// All kinds of codes that a segment of so many dimensions gets.
 fn kinds(dims: usize) -> [CodeKind; 3] {
     let CodeKind::Extended { bits } = CodeKind::extended(dims) else {
-        unreachable!("fine codes");
+        unreachable!("extended codes");
     };
     [
         CodeKind::OneBit,
@@ -132,9 +132,9 @@ fn what_is_missing_is_read() {
         ..CodesWanted::default()
     };
     assert!(search(&want(rescored)).1 >= 10, "rescoring is reading");
-    ivf.rest().expect("the rest").release(1 << 19);
+    ivf.residual().expect("the residual").release(1 << 19);
     let (fewer, some) = search(&usual);
-    ivf.rest().expect("the rest").release(1 << 30);
+    ivf.residual().expect("the residual").release(1 << 30);
     let (none, more) = search(&usual);
     assert!(
         fewer >= all - 0.02 && none >= all - 0.02,
@@ -143,8 +143,8 @@ fn what_is_missing_is_read() {
     assert!(some <= more && more > 0, "{some} and {more} rows read");
     let (mut io, mut buf) = (disk.io(), ramlet_memory::AnonBuf::new(64 << 10));
     let file = disk.open_rows(&format!("ivf-{:?}", kinds(100)[2]));
-    ivf.rest()
-        .expect("the rest")
+    ivf.residual()
+        .expect("the residual")
         .restore(&file, &mut io, &mut buf)
         .expect("room");
     assert_eq!(search(&usual).1, 0);
@@ -155,35 +155,35 @@ fn the_rest_of_other_codes_is_refused() {
     let mut random = Random::new(33);
     let disk = Disk::files();
     let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 2000, &mut random);
-    let [coarse, fine, rest] = kinds(100);
+    let [scanned, extended, residual] = kinds(100);
     let low = CodeKind::Extended { bits: 3 };
-    let all = [coarse, fine, low, CodeKind::product(100), rest];
+    let all = [scanned, extended, low, CodeKind::product(100), residual];
     let params = rows.params(1 << 20);
     rows.try_build(&disk, "ivf", &params, &all).expect("a build");
-    let open = |fine: CodeKind, rest: CodeKind, file: CodeKind| {
+    let open = |extended: CodeKind, residual: CodeKind, file: CodeKind| {
         let part = |part: &str| format!("ivf-{part}");
         let [rows, positions] = ["rows", "positions"].map(|name| disk.open_rows(&part(name)));
         let load = |kind: CodeKind| disk.load_rows(&part(&format!("{kind:?}")));
         let codes = CodesInRam {
-            coarse: Some((coarse, load(coarse))),
-            fine: Some((fine, load(fine))),
-            rest: Some((rest, load(file))),
+            scanned: Some((scanned, load(scanned))),
+            extended: Some((extended, load(extended))),
+            residual: Some((residual, load(file))),
             ..CodesInRam::default()
         };
         Ivf::new(rows, positions, disk.read_all(&part("centroids")), codes, 0.95)
     };
     let refused = |result: Result<Ivf, IndexError>| assert!(matches!(result, Err(IndexError::Mismatch(_))));
-    let opened = open(fine, rest, rest).expect("an index");
+    let opened = open(extended, residual, residual).expect("an index");
     assert_eq!(opened.kinds().collect::<Vec<_>>(), all);
-    refused(open(low, rest, rest));
-    refused(open(fine, CodeKind::Residual { bits: 5 }, rest));
-    refused(open(fine, rest, fine));
+    refused(open(low, residual, residual));
+    refused(open(extended, CodeKind::Residual { bits: 5 }, residual));
+    refused(open(extended, residual, extended));
     // Codes that come after what is left over of them, none that it could be of, and too many bits.
     for (name, kinds) in [
-        ("after", vec![coarse, rest, fine]),
-        ("finer", vec![coarse, low, rest, fine]),
-        ("none", vec![coarse, rest]),
-        ("bits", vec![coarse, fine, CodeKind::Residual { bits: 8 }]),
+        ("after", vec![scanned, residual, extended]),
+        ("finer", vec![scanned, low, residual, extended]),
+        ("none", vec![scanned, residual]),
+        ("bits", vec![scanned, extended, CodeKind::Residual { bits: 8 }]),
     ] {
         let built = rows.try_build(&disk, name, &params, &kinds);
         assert!(matches!(built, Err(IndexError::Mismatch(_))), "{name}");

@@ -17,7 +17,10 @@ const TIERS: [&[CodeKind]; 3] = [
     &[CodeKind::OneBit, CodeKind::Extended { bits: 2 }, CodeKind::Sq8],
     &[PRODUCT, CodeKind::Sq8],
 ];
-const PRODUCT: CodeKind = CodeKind::Product { m: 50 };
+const PRODUCT: CodeKind = CodeKind::Product {
+    m: 50,
+    row_ids: false,
+};
 
 #[test]
 fn a_row_takes_a_byte_a_dimension_and_twelve() {
@@ -150,7 +153,10 @@ fn scores_are_near_and_exact_where_that_is_asked_for() {
                     ..CodesWanted::default()
                 };
                 let within = search(&query, threshold);
-                let within = within.iter().filter(|hit| hit.distance <= truth[4].distance).count();
+                let within = within
+                    .iter()
+                    .filter(|hit| hit.distance <= truth[4].distance)
+                    .count();
                 assert!(
                     (4..=5).contains(&within),
                     "{name}: {within} within a threshold of five"

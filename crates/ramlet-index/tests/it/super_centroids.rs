@@ -12,7 +12,7 @@ use crate::flat::brute_force;
 use crate::ivf::{Rows, open, recall, scratch};
 use crate::random::Random;
 
-const FINE: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
+const EXTENDED: &[CodeKind] = &[CodeKind::OneBit, CodeKind::Extended { bits: 6 }];
 const ROWS: usize = 24_000;
 /// The last of its super-centroids has 8.
 const CLUSTERS: u32 = 1_528;
@@ -55,23 +55,35 @@ fn search(
 fn the_nearest_super_centroids_find_about_as_much_as_all_clusters() {
     let mut random = Random::new(91);
     for (metric, element, kinds) in [
-        (Metric::Cosine, Element::F32, FINE),
-        (Metric::Euclid, Element::U8, FINE),
-        (Metric::Dot, Element::F32, FINE),
+        (Metric::Cosine, Element::F32, EXTENDED),
+        (Metric::Euclid, Element::U8, EXTENDED),
+        (Metric::Dot, Element::F32, EXTENDED),
         (Metric::Cosine, Element::F32, &[]),
-        (Metric::Cosine, Element::F32, &[CodeKind::Product { m: 12 }]),
+        (
+            Metric::Cosine,
+            Element::F32,
+            &[CodeKind::Product {
+                m: 12,
+                row_ids: false,
+            }],
+        ),
         (
             Metric::Euclid,
             Element::F32,
-            &[CodeKind::ProductWithIds { m: 20 }],
+            &[CodeKind::Product { m: 20, row_ids: true }],
         ),
     ] {
         let mut rows = Rows::clustered(metric, element, ROWS, &mut random);
         let (disk, name) = (Disk::ram(), format!("{metric:?} {element:?} {kinds:?}"));
         let ivf = build(&disk, &mut rows, "ivf", kinds, CLUSTERS);
         let points = &ivf.calibration().points;
-        assert!(points.is_sorted_by_key(|point| point.super_centroids), "{name}: {points:?}");
-        let few = points.iter().filter(|point| point.super_centroids < CLUSTERS / 16 / 2);
+        assert!(
+            points.is_sorted_by_key(|point| point.super_centroids),
+            "{name}: {points:?}"
+        );
+        let few = points
+            .iter()
+            .filter(|point| point.super_centroids < CLUSTERS / 16 / 2);
         assert!(few.count() > 8, "{name}: {points:?}");
         assert_eq!(points.last().map(|point| point.super_centroids), Some(u32::MAX));
         let all = of_all(open(&disk, "ivf", kinds).expect("the same"));
@@ -102,10 +114,13 @@ fn the_nearest_super_centroids_find_about_as_much_as_all_clusters() {
 fn what_is_wanted_is_found_wherever_it_lies() {
     let mut random = Random::new(92);
     for kinds in [
-        FINE,
+        EXTENDED,
         &[],
-        &[CodeKind::Product { m: 12 }],
-        &[CodeKind::ProductWithIds { m: 20 }],
+        &[CodeKind::Product {
+            m: 12,
+            row_ids: false,
+        }],
+        &[CodeKind::Product { m: 20, row_ids: true }],
     ] {
         let mut rows = Rows::clustered(Metric::Cosine, Element::F32, ROWS, &mut random);
         let disk = Disk::ram();
@@ -153,7 +168,7 @@ fn a_warm_search_by_super_centroids_allocates_nothing() {
     let mut random = Random::new(93);
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, ROWS, &mut random);
     let disk = Disk::ram();
-    let ivf = build(&disk, &mut rows, "ivf", FINE, CLUSTERS);
+    let ivf = build(&disk, &mut rows, "ivf", EXTENDED, CLUSTERS);
     let queries: Vec<Query> = (0..40).map(|_| rows.query(&mut random)).collect();
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let mut run = |queries: &[Query]| {
@@ -183,7 +198,10 @@ fn few_clusters_have_no_super_centroids() {
         let disk = Disk::ram();
         let ivf = build(&disk, &mut rows, "ivf", &[], clusters);
         let points = &ivf.calibration().points;
-        assert!(points.iter().all(|point| point.super_centroids == u32::MAX), "{points:?}");
+        assert!(
+            points.iter().all(|point| point.super_centroids == u32::MAX),
+            "{points:?}"
+        );
         let (found, _) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
         assert!(found >= 0.91, "{metric:?}: recall {found}");
     }

@@ -35,7 +35,7 @@ fn a_warm_search_allocates_nothing() {
                 &with_ids,
                 2 << 20,
                 1,
-                &[CodeKind::ProductWithIds { m: 20 }],
+                &[CodeKind::Product { m: 20, row_ids: true }],
             );
             let indexes: [&dyn VectorIndex; 5] = [&ivf, &coded, &product, &with_ids, &Flat::new(file)];
             for index in indexes {

@@ -9,16 +9,25 @@ use crate::flat::brute_force;
 use crate::ivf::{DIMS, Rows, scratch};
 use crate::random::Random;
 
-const FINE: CodeKind = CodeKind::Extended { bits: 8 };
+const EXTENDED: CodeKind = CodeKind::Extended { bits: 8 };
 const TIERS: [&[CodeKind]; 8] = [
     &[],
-    &[CodeKind::OneBit, FINE, CodeKind::Residual { bits: 4 }],
+    &[CodeKind::OneBit, EXTENDED, CodeKind::Residual { bits: 4 }],
     &[CodeKind::OneBit, CodeKind::Extended { bits: 4 }],
     &[CodeKind::OneBit],
-    &[CodeKind::Product { m: 12 }],
-    &[CodeKind::ProductWithIds { m: 20 }],
+    &[CodeKind::Product {
+        m: 12,
+        row_ids: false,
+    }],
+    &[CodeKind::Product { m: 20, row_ids: true }],
     &[CodeKind::OneBit, CodeKind::Sq8],
-    &[CodeKind::Product { m: 12 }, CodeKind::Sq8],
+    &[
+        CodeKind::Product {
+            m: 12,
+            row_ids: false,
+        },
+        CodeKind::Sq8,
+    ],
 ];
 const K: usize = 10;
 const QUERIES: usize = 10;

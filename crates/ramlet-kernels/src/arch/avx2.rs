@@ -2,10 +2,10 @@
 
 mod chain;
 mod codes;
-mod levels;
 mod entry;
 mod fast_scan;
 mod interleaved;
+mod levels;
 mod nearest;
 mod scan;
 

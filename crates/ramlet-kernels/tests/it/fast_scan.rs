@@ -105,7 +105,10 @@ fn vectors_are_kept_as_the_formula_says() {
             let lower = distance - error * (f * f - a).max(0.0).sqrt() - rounding;
             let slack = 1e-6 * (base.abs() + (along * f).abs() * (2.0 * sum + offset.abs()) + 100.0);
             assert!(same(vector.add, factors[at]));
-            assert!((f64::from(vector.distance) - distance).abs() <= slack, "{bounds:?} {i}");
+            assert!(
+                (f64::from(vector.distance) - distance).abs() <= slack,
+                "{bounds:?} {i}"
+            );
             assert!(
                 (f64::from(vector.lower) - lower).abs() <= 2.0 * slack + 1e-2,
                 "{bounds:?} {i}"

@@ -165,7 +165,7 @@ impl Tally {
             "cpu_us_per_query": each(self.cpu_ns / 1000),
             "codes_p99_of_queries": self.codes.percentile(0.99), "rows_read_p99_of_queries": self.rows_read.percentile(0.99),
             "probes_per_query": each(self.cost.probes), "codes_per_query": each(self.cost.codes_scanned),
-            "survivors_per_query": each(self.cost.survivors), "fine_per_query": each(self.cost.fine_scored),
+            "survivors_per_query": each(self.cost.survivors), "extended_per_query": each(self.cost.extended_scored),
             "rows_per_query": each(self.cost.rows_scanned), "rows_read_per_query": each(self.cost.rows_read),
             "reads_per_query": each(self.cost.disk_reads),
             "read_bytes_per_query": each(self.cost.disk_bytes).round(),
@@ -178,7 +178,7 @@ fn add_cost(sum: &mut SearchCost, cost: &SearchCost) {
     sum.rows_scanned += cost.rows_scanned;
     sum.codes_scanned += cost.codes_scanned;
     sum.survivors += cost.survivors;
-    sum.fine_scored += cost.fine_scored;
+    sum.extended_scored += cost.extended_scored;
     sum.rows_read += cost.rows_read;
     sum.probes += cost.probes;
     sum.disk_reads += cost.disk_reads;

@@ -21,11 +21,11 @@ pub enum EvictionRank {
     /// The vectors themselves: one or two reads a search that codes don't save.
     Rows,
     /// What the codes of many bits leave over: one or two reads a search as well.
-    Rest,
+    Residual,
     /// Codes of many bits: some reads a search.
-    Fine,
+    Extended,
     /// Codes of some bits: tens of reads a search.
-    FineLow,
+    ExtendedLow,
     /// Codes of one bit, or product codes: where they are missing whole clusters are read.
     Codes,
 }
@@ -301,14 +301,14 @@ mod tests {
         let ledger = Ledger::new(20 * PIECE);
         let caches = Caches::new(&ledger, 20 * PIECE);
         let codes = cached(&caches, EvictionRank::Codes, 2);
-        let low = cached(&caches, EvictionRank::FineLow, 3);
-        let fine = [
-            cached(&caches, EvictionRank::Fine, 3),
-            cached(&caches, EvictionRank::Fine, 4),
+        let low = cached(&caches, EvictionRank::ExtendedLow, 3);
+        let extended = [
+            cached(&caches, EvictionRank::Extended, 3),
+            cached(&caches, EvictionRank::Extended, 4),
         ];
         let rows = cached(&caches, EvictionRank::Rows, 8);
         let user = ledger.consumer("user", u64::MAX);
-        let all = || [&rows, &fine[1], &fine[0], &low, &codes].map(|buf| pieces(buf));
+        let all = || [&rows, &extended[1], &extended[0], &low, &codes].map(|buf| pieces(buf));
         for (bytes, left) in [
             (1, [7, 4, 3, 3, 2]),
             (7 * PIECE + 1, [0, 4, 3, 3, 2]),
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(caches.room(), 7 * PIECE);
         let _payloads = cached(&caches, EvictionRank::Payloads, 9);
         assert_eq!(
-            (caches.room(), caches.room_for(EvictionRank::Fine)),
+            (caches.room(), caches.room_for(EvictionRank::Extended)),
             (0, 7 * PIECE)
         );
         assert_eq!(caches.lacking(PIECE), 3 * PIECE);
@@ -373,8 +373,8 @@ mod tests {
         let caches = Caches::new(&ledger, 8 * PIECE);
         let spare = cached(&caches, EvictionRank::Spare, 3);
         let payloads = cached(&caches, EvictionRank::Payloads, 2);
-        let fine = cached(&caches, EvictionRank::Fine, 2);
-        let all = || [&spare, &payloads, &fine].map(|buf| pieces(buf));
+        let extended = cached(&caches, EvictionRank::Extended, 2);
+        let all = || [&spare, &payloads, &extended].map(|buf| pieces(buf));
         assert_eq!(caches.room_for(EvictionRank::Spare), PIECE);
         assert_eq!(caches.room_for(EvictionRank::Payloads), 4 * PIECE);
         // A piece is free: records take it first.
@@ -397,12 +397,12 @@ mod tests {
     fn what_is_on_its_way_back_is_not_cut_twice() {
         let ledger = Ledger::new(4 * PIECE);
         let caches = Caches::new(&ledger, 4 * PIECE);
-        let fine = cached(&caches, EvictionRank::Fine, 4);
-        let reading = fine.view();
+        let extended = cached(&caches, EvictionRank::Extended, 4);
+        let reading = extended.view();
         let user = ledger.consumer("user", u64::MAX);
         for _ in 0..3 {
             assert!(user.reserve(PIECE).is_err(), "a search is reading it");
-            assert_eq!(pieces(&fine), 3);
+            assert_eq!(pieces(&extended), 3);
         }
         drop(reading);
         assert!(user.reserve(PIECE).is_ok());
@@ -412,7 +412,7 @@ mod tests {
     fn what_is_being_filled_is_not_on_its_way_back() {
         let ledger = Ledger::new(4 * PIECE);
         let caches = Caches::new(&ledger, 4 * PIECE);
-        let fine = cached(&caches, EvictionRank::Fine, 3);
+        let extended = cached(&caches, EvictionRank::Extended, 3);
         let rows = Arc::new(ReclaimableBuf::new(&caches.consumer, PIECE as usize).expect("addresses"));
         caches.register(EvictionRank::Rows, Arc::downgrade(&rows));
         let user = ledger.consumer("user", u64::MAX);
@@ -421,7 +421,10 @@ mod tests {
             user.reserve(PIECE).map(drop)
         };
         rows.extend(usize::MAX, fill).expect("others make way meanwhile");
-        assert_eq!((pieces(&fine), pieces(&rows), rows.filling_bytes()), (2, 1, 0));
+        assert_eq!(
+            (pieces(&extended), pieces(&rows), rows.filling_bytes()),
+            (2, 1, 0)
+        );
     }
 
     /// Records fill whatever is free, again and again; nobody who needs memory is refused for it.
@@ -459,7 +462,7 @@ mod tests {
     fn who_asked_lately_finds_room_again() {
         let ledger = Ledger::new(8 * PIECE);
         let caches = Caches::new(&ledger, 8 * PIECE);
-        let _fine = cached(&caches, EvictionRank::Fine, 8);
+        let _extended = cached(&caches, EvictionRank::Extended, 8);
         drop(
             ledger
                 .consumer("user", u64::MAX)
@@ -487,7 +490,7 @@ mod tests {
     fn what_is_gone_is_forgotten() {
         let ledger = Ledger::new(4 * PIECE);
         let caches = Caches::new(&ledger, 4 * PIECE);
-        drop(cached(&caches, EvictionRank::Fine, 4));
+        drop(cached(&caches, EvictionRank::Extended, 4));
         let rows = cached(&caches, EvictionRank::Rows, 4);
         assert_eq!(caches.list().len(), 1);
         assert_eq!((pieces(&rows), ledger.reclaimable_bytes()), (4, 4 * PIECE));

@@ -23,7 +23,7 @@ pub enum Codes {
     /// Sub-quantizers of 4 bits: one for every two dimensions, or as many as there is room for.
     Product { subquantizers: u64 },
     /// The same with rows' numbers, which are as many as there is room for.
-    Numbered { subquantizers: u64 },
+    ProductWithIds { subquantizers: u64 },
 }
 
 /// Bytes of all points' codes: in RAM, and of the file.
@@ -38,8 +38,8 @@ pub fn codes(spec: &Spec, kind: CodeKind) -> [u64; 2] {
     [kind.bytes_for(rows, dims, rows), file].map(of_all)
 }
 
-/// Pages of one read of compact rows.
-pub fn compact_pages(spec: &Spec) -> u64 {
+/// Pages of one read of SQ8 rows.
+pub fn sq8_pages(spec: &Spec) -> u64 {
     CodeKind::Sq8.layout(spec.dims as usize, 0).block_pages().into()
 }
 

@@ -162,14 +162,14 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
     let looked = match work {
         Work::Flat | Work::Rows => scanned * (exact + COST.sieve * slower),
         Work::Signs { planes } => {
-            let fine = match planes {
+            let extended = match planes {
                 // By their vectors.
                 0 => COST.refine * slower + exact,
-                planes => cpu.ns_per_fine * wide * planes as f64 / 5.0 + COST.refine * slower,
+                planes => cpu.ns_per_extended * wide * planes as f64 / 5.0 + COST.refine * slower,
             };
             counts.clusters_probed * COST.probe_signs * slower * wide
                 + scanned * (cpu.ns_per_code * wide + COST.sieve * slower)
-                + counts.rows_refined * fine
+                + counts.rows_refined * extended
         }
         Work::Product { subquantizers } => {
             // A sub-quantizer is a column of the scan, as the signs of four dimensions are.

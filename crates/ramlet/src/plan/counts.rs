@@ -1,6 +1,6 @@
 //! What a search does: clusters probed, codes looked at, rows read. Counts don't depend on the machine.
 
-use ramlet_index::ivf::{super_centroids_of, clusters_wanted};
+use ramlet_index::ivf::{clusters_wanted, super_centroids_of};
 
 use super::bytes::{self, Codes};
 use super::spec::{Hardness, Spec};
@@ -53,7 +53,7 @@ const OF_ROWS: Missing = Missing {
     share: 1.0,
 };
 const MISSING_LEAST: f64 = 0.05;
-/// Clusters visited where fine codes tell the k-th distance, against that (docs/adr/0045; records/2026-11-23-epyc-2core/million-avx2-5.json): .87
+/// Clusters visited where extended codes tell the k-th distance, against that (docs/adr/0045; records/2026-11-23-epyc-2core/million-avx2-5.json): .87
 /// to .97 at recall .90 to .98. And where product codes with numbers do: .83 to .93 of what was compared before. Not measured of easy data.
 const BY_KTH_DISTANCE: f64 = 0.88;
 const BY_KTH_DISTANCE_WITH_IDS: f64 = 0.93;
@@ -61,8 +61,8 @@ const BY_KTH_DISTANCE_WITH_IDS: f64 = 0.93;
 /// all are ranked (docs/adr/0047).
 const RANKED: f64 = 4.1;
 const RANKED_MOST: f64 = 0.6;
-/// Bits that all dimensions of a code have together, from which on it counts as fine.
-const FINE_BITS: f64 = 500.0;
+/// Bits that all dimensions of a code have together, from which on it counts as extended.
+const EXTENDED_BITS: f64 = 500.0;
 /// Easy data against hard at equal recall: rows looked at, rows read (DESIGN.md, section 6: 15,100 against 8,600
 /// queries a second at 135 MB, 3,200 against 2,400 at 32 MB).
 const EASY_ROWS: f64 = 0.45;
@@ -89,9 +89,9 @@ const AMBIGUOUS_GROWTH: [(f64, f64); 5] =
 const AMBIGUOUS_GROWTH_OF_SHARP: [(f64, f64); 4] = [(0.004, 2.2), (0.016, 1.7), (0.05, 1.0), (0.1, 0.25)];
 const SHARP: f64 = 0.004;
 const AMBIGUOUS_GROWTH_OF_PRODUCTS: [(f64, f64); 4] = [(0.01, 2.03), (0.02, 1.5), (0.05, 1.0), (0.1, 0.68)];
-/// Of these, reads of compact rows beside product codes: all rows of a page are compared, of which it holds 36 in place of ten (one index
+/// Of these, reads of SQ8 rows beside product codes: all rows of a page are compared, of which it holds 36 in place of ten (one index
 /// of 100 dimensions in 32 MB read both ways, recall .90: .79 of the hard set, .65 of the easy one; docs/adr/0048).
-pub const COMPACT_READS: f64 = 0.7;
+pub const SQ8_READS: f64 = 0.7;
 /// And so with the number of results.
 const AMBIGUOUS_RESULTS: f64 = 0.8;
 /// Product codes of 4 bits for two dimensions are as exact as scalar ones of so many bits.
@@ -155,11 +155,11 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     let missing = match codes {
         None => OF_ROWS,
         Some(Codes::Product { .. }) => OF_PRODUCTS,
-        Some(codes @ Codes::Numbered { .. }) => Missing {
+        Some(codes @ Codes::ProductWithIds { .. }) => Missing {
             by_codes: 0.0,
             share: on_line(&SHARE_OF_NUMBERED, error(codes, spec.dims)).min(OF_FINE.share),
         },
-        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= FINE_BITS => OF_FINE,
+        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => OF_FINE,
         Some(_) => OF_LOW,
     };
     let all = 1.0 - spec.recall;
@@ -173,7 +173,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     // More results reach further out: as if so much less could be missed.
     let further = (f64::from(spec.k) / 10.0).powf(0.25);
     let by_kth_distance = match (spec.hardness, codes) {
-        (Hardness::Hard, Some(Codes::Numbered { .. })) => BY_KTH_DISTANCE_WITH_IDS,
+        (Hardness::Hard, Some(Codes::ProductWithIds { .. })) => BY_KTH_DISTANCE_WITH_IDS,
         (Hardness::Hard, Some(_)) if missing.by_codes == 0.0 => BY_KTH_DISTANCE,
         (Hardness::Hard | Hardness::Easy, _) => 1.0,
     };
@@ -211,7 +211,7 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     let growth: &[(f64, f64)] = match codes {
         Codes::Signs { .. } if error(codes, spec.dims) < SHARP => &AMBIGUOUS_GROWTH_OF_SHARP,
         Codes::Product { .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
-        Codes::Signs { .. } | Codes::Numbered { .. } => &AMBIGUOUS_GROWTH,
+        Codes::Signs { .. } | Codes::ProductWithIds { .. } => &AMBIGUOUS_GROWTH,
     };
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
@@ -235,7 +235,7 @@ fn error(codes: Codes, dims: u64) -> f64 {
 fn bits(codes: Codes, dims: u64) -> f64 {
     match codes {
         Codes::Signs { bits } => bits as f64,
-        Codes::Product { subquantizers } | Codes::Numbered { subquantizers } => {
+        Codes::Product { subquantizers } | Codes::ProductWithIds { subquantizers } => {
             PRODUCT_BITS * (2 * subquantizers) as f64 / dims.max(1) as f64
         }
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn the_set_that_was_measured_gets_its_figures_back() {
         let mut spec = Spec::new(1_000_000, 100);
-        let fine = Codes::Signs { bits: 6 };
+        let extended = Codes::Signs { bits: 6 };
         let close = |found: f64, measured: f64, recall: f64| {
             assert!(
                 (found / measured - 1.0).abs() < 0.12,
@@ -322,7 +322,7 @@ mod tests {
             (0.9808, 471.0, 57_894.0, 1_636.0),
         ] {
             spec.recall = recall;
-            let counts = probing(&spec, Some(fine), clusters_wanted(spec.points));
+            let counts = probing(&spec, Some(extended), clusters_wanted(spec.points));
             close(counts.clusters_probed, probes, recall);
             close(counts.rows_scanned, rows, recall);
             close(survivors(counts.rows_scanned, 100), refined, recall);
@@ -335,14 +335,14 @@ mod tests {
             (0.9961, 2.96 * 0.95),
         ] {
             spec.recall = recall;
-            close(ambiguous(&spec, fine), reads, recall);
+            close(ambiguous(&spec, extended), reads, recall);
         }
         let mut spec = Spec::new(1_000_000, 100);
         spec.recall = 0.95;
         let reads = |codes| ambiguous(&spec, codes);
         near(reads(Codes::Signs { bits: 3 }), 11.3);
         // 64 and 32 MB of records/2026-11-23-xeon-2core/million-avx512-2.json; there 10 of 40 are ids.
-        close(reads(Codes::Numbered { subquantizers: 88 }), 8.7, 0.95);
+        close(reads(Codes::ProductWithIds { subquantizers: 88 }), 8.7, 0.95);
         close(reads(Codes::Product { subquantizers: 45 }), 30.3, 0.95);
     }
 }

@@ -16,7 +16,7 @@ use crate::schema::{VectorField, metric};
 
 /// Caches take memory in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;
-const REST: &str = "rest codes";
+const RESIDUAL: &str = "residual codes";
 const POSITIONS: &str = "positions";
 const ROWS: &str = "vectors";
 
@@ -119,7 +119,7 @@ struct Built {
 #[derive(Clone, Copy)]
 enum Products {
     Plain { subquantizers: u64 },
-    Numbered { subquantizers: u64 },
+    WithIds { subquantizers: u64 },
 }
 
 impl Built {
@@ -158,8 +158,9 @@ impl Built {
             codes,
         };
         let mut all = vec![built(graph, Vec::new())];
-        let numbered = layout::subquantizers_with_ids(&vector).into_iter().flatten();
-        let rooms = numbered.map(|subquantizers| layout::room_with_ids(vector.dim as u64, rows.into(), subquantizers));
+        let with_ids = layout::subquantizers_with_ids(&vector).into_iter().flatten();
+        let rooms = with_ids
+            .map(|subquantizers| layout::room_with_ids(vector.dim as u64, rows.into(), subquantizers));
         let rooms = [0, u64::MAX].into_iter().chain(rooms);
         all.extend(rooms.map(|room| built(false, codes_of(&vector, rows, room))));
         all
@@ -167,19 +168,23 @@ impl Built {
 
     fn products(&self) -> Option<Products> {
         self.codes.iter().find_map(|kind| match *kind {
-            CodeKind::Product { m } => Some(Products::Plain { subquantizers: m.into() }),
-            CodeKind::ProductWithIds { m } => Some(Products::Numbered { subquantizers: m.into() }),
+            CodeKind::Product { m, row_ids: false } => Some(Products::Plain {
+                subquantizers: m.into(),
+            }),
+            CodeKind::Product { m, row_ids: true } => Some(Products::WithIds {
+                subquantizers: m.into(),
+            }),
             _ => None,
         })
     }
 
-    /// Bits of the fine codes and of the smaller ones, where there are such.
-    fn fine_bits(&self) -> [Option<u64>; 2] {
-        let mut fine = self.codes.iter().filter_map(|kind| match *kind {
+    /// Bits of the extended codes and of the smaller ones, where there are such.
+    fn extended_bits(&self) -> [Option<u64>; 2] {
+        let mut extended = self.codes.iter().filter_map(|kind| match *kind {
             CodeKind::Extended { bits } => Some(u64::from(bits)),
             _ => None,
         });
-        [fine.next(), fine.next()]
+        [extended.next(), extended.next()]
     }
 
     fn has(&self, is: impl Fn(&CodeKind) -> bool) -> bool {
@@ -213,36 +218,39 @@ fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
 }
 
 fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
-    let [fine, low] = built.fine_bits();
+    let [extended, low] = built.extended_bits();
     let there = layout::Parts {
-        coarse: built
+        scanned: built
             .has(|kind| *kind == CodeKind::OneBit)
-            .then_some(Layout::Signs),
-        fine: fine.map(|_| Layout::Fine),
-        low: low.map(|_| Layout::FineLow),
+            .then_some(Layout::OneBit),
+        extended: extended.map(|_| Layout::Extended),
+        low: low.map(|_| Layout::ExtendedLow),
         product: built.products().map(|products| match products {
-            Products::Numbered { .. } => Layout::Numbered,
+            Products::WithIds { .. } => Layout::ProductWithIds,
             Products::Plain { .. } => Layout::Product,
         }),
-        rest: built
+        residual: built
             .has(|kind| matches!(kind, CodeKind::Residual { .. }))
-            .then_some(Layout::AllCodes),
+            .then_some(Layout::Residual),
         rows: Some(Layout::VectorsInRam),
     };
     let layouts = layout::levels(there).into_iter().map(|level| match level {
         layout::Level {
-            fine: Some(_),
+            extended: Some(_),
             rows: Some(_),
             ..
         } => Layout::AllInRam,
-        layout::Level { rest: Some(rest), .. } => rest,
+        layout::Level {
+            residual: Some(residual),
+            ..
+        } => residual,
         layout::Level {
             rows: Some(_),
-            coarse: None,
+            scanned: None,
             ..
         } => Layout::VectorsInRam,
-        layout::Level { rows: Some(_), .. } => Layout::VectorsAndSigns,
-        level => level.fine.or(level.coarse).unwrap_or(Layout::OnDisk),
+        layout::Level { rows: Some(_), .. } => Layout::VectorsAndOneBit,
+        level => level.extended.or(level.scanned).unwrap_or(Layout::OnDisk),
     });
     layouts.map(|layout| ivf(spec, layout, built)).collect()
 }
@@ -251,7 +259,7 @@ fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
 fn allowed(spec: &Spec, shape: &Shape) -> bool {
     let vectors = matches!(
         shape.layout,
-        Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
+        Layout::AllInRam | Layout::VectorsAndOneBit | Layout::VectorsInRam
     );
     let codes = shape
         .components
@@ -311,51 +319,51 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
 
 fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let (rows, dims) = (spec.points, spec.dims);
-    let [bits, low_bits] = built.fine_bits();
+    let [bits, low_bits] = built.extended_bits();
     let (bits, products) = (bits.unwrap_or(1), built.products());
     let in_ram = |held: bool| if held { Place::Ram } else { Place::Disk };
     let signs = matches!(
         layout,
-        Layout::Signs
-            | Layout::FineLow
-            | Layout::Fine
-            | Layout::AllCodes
-            | Layout::VectorsAndSigns
+        Layout::OneBit
+            | Layout::ExtendedLow
+            | Layout::Extended
+            | Layout::Residual
+            | Layout::VectorsAndOneBit
             | Layout::AllInRam
     );
-    let fine = matches!(layout, Layout::Fine | Layout::AllCodes | Layout::AllInRam);
+    let extended = matches!(layout, Layout::Extended | Layout::Residual | Layout::AllInRam);
     let vectors = matches!(
         layout,
-        Layout::AllInRam | Layout::VectorsAndSigns | Layout::VectorsInRam
+        Layout::AllInRam | Layout::VectorsAndOneBit | Layout::VectorsInRam
     );
     let held = resident_bytes(built.clusters, (metric(spec.metric), dims as usize), &built.codes);
     let mut components = vec![component("centroids", Place::Ram, held, held)];
     for &kind in &built.codes {
         let (name, held) = match kind {
-            CodeKind::OneBit => ("coarse codes", signs),
-            CodeKind::Extended { bits: of } if u64::from(of) == bits => ("fine codes", fine),
-            CodeKind::Extended { .. } => ("low fine codes", layout == Layout::FineLow),
-            CodeKind::Product { .. } | CodeKind::ProductWithIds { .. } => {
-                let held = matches!(layout, Layout::Product | Layout::Numbered);
+            CodeKind::OneBit => ("1-bit codes", signs),
+            CodeKind::Extended { bits: of } if u64::from(of) == bits => ("extended codes", extended),
+            CodeKind::Extended { .. } => ("short extended codes", layout == Layout::ExtendedLow),
+            CodeKind::Product { .. } => {
+                let held = matches!(layout, Layout::Product | Layout::ProductWithIds);
                 ("product codes", held)
             }
-            CodeKind::Residual { .. } => (REST, layout == Layout::AllCodes),
-            CodeKind::Sq8 => ("compact rows", false),
+            CodeKind::Residual { .. } => (RESIDUAL, layout == Layout::Residual),
+            CodeKind::Sq8 => ("SQ8 rows", false),
         };
         let [ram, disk] = bytes::codes(spec, kind);
         components.push(component(name, in_ram(held), ram, disk));
     }
     // Where rows are read by the dozen, or in the place of hits' scores.
     let is_rough = |bits: u64| bits <= u64::from(CodeKind::ROUGH_BITS);
-    let reads_compact = match layout {
+    let reads_sq8 = match layout {
         Layout::Product => true,
-        Layout::Signs => true,
-        Layout::Fine => is_rough(bits),
-        Layout::FineLow => low_bits.is_some_and(is_rough),
+        Layout::OneBit => true,
+        Layout::Extended => is_rough(bits),
+        Layout::ExtendedLow => low_bits.is_some_and(is_rough),
         _ => false,
     };
-    let has_compact = built.has(|kind| *kind == CodeKind::Sq8);
-    let compact = (reads_compact && has_compact).then(|| bytes::compact_pages(spec));
+    let has_sq8 = built.has(|kind| *kind == CodeKind::Sq8);
+    let sq8 = (reads_sq8 && has_sq8).then(|| bytes::sq8_pages(spec));
     components.push(component(
         ROWS,
         in_ram(vectors),
@@ -367,27 +375,31 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     components.push(component(POSITIONS, Place::Disk, positions, positions));
 
     let mut reading = Reading {
-        pages: compact.unwrap_or_else(|| bytes::row_pages(spec.row_bytes() + 4)) as f64,
+        pages: sq8.unwrap_or_else(|| bytes::row_pages(spec.row_bytes() + 4)) as f64,
         rounds: 0.0,
         scan_bytes: 0.0,
     };
     let (work, codes) = match layout {
         Layout::OnDisk | Layout::VectorsInRam | Layout::Edges => (Work::Rows, None),
-        Layout::Signs | Layout::VectorsAndSigns => {
+        Layout::OneBit | Layout::VectorsAndOneBit => {
             (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 }))
         }
-        Layout::Product | Layout::Numbered => match products {
-            Some(Products::Numbered { subquantizers }) => {
-                (Work::Product { subquantizers }, Some(Codes::Numbered { subquantizers }))
-            }
-            Some(Products::Plain { subquantizers }) => (Work::Product { subquantizers }, Some(Codes::Product { subquantizers })),
+        Layout::Product | Layout::ProductWithIds => match products {
+            Some(Products::WithIds { subquantizers }) => (
+                Work::Product { subquantizers },
+                Some(Codes::ProductWithIds { subquantizers }),
+            ),
+            Some(Products::Plain { subquantizers }) => (
+                Work::Product { subquantizers },
+                Some(Codes::Product { subquantizers }),
+            ),
             None => (Work::Rows, None),
         },
-        Layout::FineLow => {
+        Layout::ExtendedLow => {
             let bits = low_bits.unwrap_or(bits);
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
         }
-        Layout::Fine | Layout::AllCodes | Layout::AllInRam => {
+        Layout::Extended | Layout::Residual | Layout::AllInRam => {
             (Work::Signs { planes: bits - 1 }, Some(Codes::Signs { bits }))
         }
     };
@@ -397,12 +409,12 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     }
     match codes {
         // Scored where they are, in RAM.
-        Some(codes) if layout == Layout::VectorsAndSigns => {
+        Some(codes) if layout == Layout::VectorsAndOneBit => {
             counts.rows_refined = counts::ambiguous(spec, codes);
         }
-        Some(codes) if !vectors && layout != Layout::AllCodes => {
+        Some(codes) if !vectors && layout != Layout::Residual => {
             let spared = match codes {
-                Codes::Product { .. } if compact.is_some() => counts::COMPACT_READS,
+                Codes::Product { .. } if sq8.is_some() => counts::SQ8_READS,
                 _ => 1.0,
             };
             counts.reads_vectors = counts::ambiguous(spec, codes) * spared;
@@ -489,18 +501,20 @@ impl Shape {
     /// Codes that are fitted into the room leave some of it.
     fn fitted_bytes(&self, spec: &Spec) -> u64 {
         match self.work {
-            Work::Product { subquantizers } if self.layout == Layout::Numbered => {
+            Work::Product { subquantizers } if self.layout == Layout::ProductWithIds => {
                 layout::room_with_ids(spec.dims, spec.points, subquantizers)
             }
             _ => 0,
         }
     }
 
-    /// What of `left` bytes goes to the first rows of what fine codes leave over.
+    /// What of `left` bytes goes to the first rows of what extended codes leave over.
     fn spare(&self, left: u64) -> u64 {
-        let rest = self.components.iter().find(|part| part.component == REST);
-        let rest = rest.filter(|_| self.layout == Layout::Fine);
-        rest.map_or(0, |rest| (left / PIECE_BYTES * PIECE_BYTES).min(rest.disk_bytes))
+        let residual = self.components.iter().find(|part| part.component == RESIDUAL);
+        let residual = residual.filter(|_| self.layout == Layout::Extended);
+        residual.map_or(0, |residual| {
+            (left / PIECE_BYTES * PIECE_BYTES).min(residual.disk_bytes)
+        })
     }
 
     fn outcome(
@@ -557,10 +571,10 @@ impl Shape {
             true => 0,
             false => self.spare(left),
         };
-        let rest = components.iter_mut().find(|c| c.component == REST);
-        if let Some(rest) = rest.filter(|_| spare > 0) {
-            counts.reads_vectors *= 1.0 - spare as f64 / rest.disk_bytes as f64;
-            (rest.place, rest.ram_bytes) = (Place::Ram, spare);
+        let residual = components.iter_mut().find(|c| c.component == RESIDUAL);
+        if let Some(residual) = residual.filter(|_| spare > 0) {
+            counts.reads_vectors *= 1.0 - spare as f64 / residual.disk_bytes as f64;
+            (residual.place, residual.ram_bytes) = (Place::Ram, spare);
         }
         let ram_bytes: u64 = components.iter().map(|c| c.ram_bytes).sum();
         let disk_bytes = components.iter().map(|c| c.disk_bytes).sum();

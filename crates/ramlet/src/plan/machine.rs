@@ -32,7 +32,7 @@ pub struct Cpu {
     /// One code of 1 bit a dimension, by table look-up in groups.
     pub ns_per_code: f64,
     /// Five further bit planes of one vector.
-    pub ns_per_fine: f64,
+    pub ns_per_extended: f64,
     /// One centroid of int8.
     pub ns_per_centroid: f64,
 }
@@ -130,7 +130,7 @@ impl Machine {
         let (cpu, disk) = (&self.cpu, &self.disk);
         let figures = [
             ("cpu.ns_per_code", cpu.ns_per_code),
-            ("cpu.ns_per_fine", cpu.ns_per_fine),
+            ("cpu.ns_per_extended", cpu.ns_per_extended),
             ("cpu.ns_per_centroid", cpu.ns_per_centroid),
             ("disk.iops_depth1", disk.iops_depth1),
             ("disk.iops_depth64", disk.iops_depth64),
@@ -163,7 +163,7 @@ impl Cpu {
     /// Of the reference machine: `cargo bench -p ramlet-kernels`, 100 dimensions, AVX-512 with VBMI.
     pub const REFERENCE: Cpu = Cpu {
         ns_per_code: 0.6,
-        ns_per_fine: 10.4,
+        ns_per_extended: 10.4,
         ns_per_centroid: 2.2,
     };
 
@@ -188,7 +188,7 @@ impl Cpu {
             ns_per_code: fastest(&data, 64 * stride, 64 * GROUP, part, &mut |groups| {
                 kernels.fast_scan_sums(&lut, groups, stride, columns, &mut sums);
             }),
-            ns_per_fine: fastest(&data, 1024 * plane_bytes * planes, 1024, part, &mut |rows| {
+            ns_per_extended: fastest(&data, 1024 * plane_bytes * planes, 1024, part, &mut |rows| {
                 for (row, dot) in rows.chunks_exact(plane_bytes * planes).zip(&mut dots) {
                     *dot = kernels.planes_dot(&query, DIMS, planes as u32, row);
                 }

@@ -77,23 +77,23 @@ pub enum Layout {
     /// Centroids or entry points; the rest is read.
     OnDisk,
     /// Codes of one bit a dimension.
-    Signs,
+    OneBit,
     /// Product codes.
     Product,
     /// Codes of some bits.
-    FineLow,
+    ExtendedLow,
     /// Product codes that say which rows they are, with more sub-quantizers.
-    Numbered,
+    ProductWithIds,
     /// Codes of many bits.
-    Fine,
+    Extended,
     /// Codes of many bits and what they leave over: nothing is read.
-    AllCodes,
+    Residual,
     /// A graph's edges and codes.
     Edges,
     /// The vectors, without codes.
     VectorsInRam,
     /// The vectors, and codes of one bit a dimension.
-    VectorsAndSigns,
+    VectorsAndOneBit,
     /// Codes of many bits, or a graph's edges, and the vectors.
     AllInRam,
 }

@@ -66,10 +66,10 @@ fn taken(asked: &Asked<'_>, scorer: &Scorer, top: &mut TopK, mut list: FoundList
     let sparse = asked.field.kind == VectorKind::Sparse;
     let hits = top.sorted().iter();
     // Where nothing is shared there is no hit.
-    let hits = hits.filter(|hit| !sparse || hit.key < f32::INFINITY);
+    let hits = hits.filter(|hit| !sparse || hit.distance < f32::INFINITY);
     list.found.extend(hits.map(|hit| Found {
         place: place_of(asked.view, hit),
-        score: scorer.score(asked.field.metric, hit.key),
+        score: scorer.score(asked.field.metric, hit.distance),
     }));
     let n = list.found.len();
     list.fit(n)
@@ -117,7 +117,7 @@ fn near_seeds(
         && top
             .sorted()
             .last()
-            .is_some_and(|hit| scorer.is_settled(asked.field, hit.key));
+            .is_some_and(|hit| scorer.is_settled(asked.field, hit.distance));
     Ok(settled)
 }
 

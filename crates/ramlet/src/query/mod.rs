@@ -195,7 +195,7 @@ fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> R
             ignore: quantization.ignore,
             rescore: quantization.rescore,
             oversampling: quantization.oversampling,
-            threshold: threshold.map(|threshold| field.metric.key_of_score(threshold)),
+            threshold: threshold.map(|threshold| field.metric.distance_of_score(threshold)),
         },
         ..Want::default()
     })
@@ -275,15 +275,15 @@ fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scratch: &mut Scratch) 
     for number in view.live_rows() {
         let row = view.memtable.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
-        let key = scratch.query.key_row(bytes);
+        let distance = scratch.query.distance_of_row(bytes);
         found.rows_scored += 1;
-        if sparse && key == f32::INFINITY {
+        if sparse && distance == f32::INFINITY {
             continue;
         }
-        if scratch.top.would_enter(key, number) && asked.excluded.binary_search(&row.id).is_err() {
+        if scratch.top.would_enter(distance, number) && asked.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
             if asked.filter.is_none_or(|filter| filter.matches(&row)) {
-                scratch.top.push(key, number);
+                scratch.top.push(distance, number);
             }
         }
     }
@@ -324,7 +324,7 @@ fn collect(
     let payload = selector(&request.with_payload)?;
     let Scratch { lookup, top, .. } = scratch;
     for hit in top.sorted().iter().skip(request.offset) {
-        let score = field.metric.score(hit.key);
+        let score = field.metric.score(hit.distance);
         if !passes(field, score, request.score_threshold) {
             break;
         }

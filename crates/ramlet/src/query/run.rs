@@ -427,7 +427,7 @@ impl<'a> Run<'a> {
         self.cost.add_all(&cost);
         list.found.extend(scratch.top.sorted().iter().map(|hit| Found {
             place: place_of(asked.view, hit),
-            score: asked.field.metric.score(hit.key),
+            score: asked.field.metric.score(hit.distance),
         }));
         Ok(list.fit(k))
     }

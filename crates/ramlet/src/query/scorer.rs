@@ -24,7 +24,7 @@ impl Probe {
 
     /// Smaller is nearer.
     pub fn distance(&self, row: &[u8]) -> f32 {
-        self.query.key_row(row)
+        self.query.distance_of_row(row)
     }
 
     /// Larger is nearer, for every distance: the product, the negative squared distance, the negative sum of differences.
@@ -32,7 +32,7 @@ impl Probe {
         match self.distance(row) {
             // A sparse vector that shares nothing with it.
             f32::INFINITY if self.query.sparse().is_some() => 0.0,
-            key => 0.0 - key,
+            distance => 0.0 - distance,
         }
     }
 
@@ -78,11 +78,11 @@ impl Scorer {
         }
     }
 
-    /// The API's score of a key.
-    pub fn score(&self, metric: Metric, key: f32) -> f32 {
+    /// The API's score of a distance.
+    pub fn score(&self, metric: Metric, distance: f32) -> f32 {
         match self {
-            Scorer::Nearest(_) => metric.score(key),
-            _ => 0.0 - key,
+            Scorer::Nearest(_) => metric.score(distance),
+            _ => 0.0 - distance,
         }
     }
 

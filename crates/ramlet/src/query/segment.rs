@@ -227,7 +227,7 @@ fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &Sea
     found.probes = stats.probes;
     found.codes_scanned = stats.codes_scored;
     found.survivors = stats.survivors;
-    found.fine_scored = stats.fine_scored;
+    found.extended_scored = stats.extended_scored;
     found.rows_read = stats.rows_read;
     found.rows_scored = stats.rows_scored;
     found.rows_checked = stats.rows_checked;

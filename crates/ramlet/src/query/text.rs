@@ -90,7 +90,7 @@ impl<'a> TextAsked<'a> {
         cost.add_all(&spent);
         let hits = scratch.top.sorted().iter().map(|hit| Found {
             place: place_of(view, hit),
-            score: -hit.key,
+            score: -hit.distance,
         });
         list.found
             .extend(hits.take_while(|found| least.is_none_or(|least| found.score > least)));

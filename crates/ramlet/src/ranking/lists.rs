@@ -145,7 +145,7 @@ struct Window {
     lengths: Vec<u32>,
 }
 
-/// The key of the best that a sum may become.
+/// The distance of the best that a sum may become.
 pub fn bound(sum: f64, more: f64) -> f32 {
     -(((sum + more) * SLACK) as f32)
 }
@@ -395,11 +395,11 @@ fn rank_windows(
         }
         for (row, sum) in window.sums.iter() {
             found.rows_scored += 1;
-            let key = -(sum as f32);
-            if top.would_enter(key, row) && eligible.is_there(row) {
+            let distance = -(sum as f32);
+            if top.would_enter(distance, row) && eligible.is_there(row) {
                 found.rows_checked += 1;
                 if eligible.matches(row, io, buf)? {
-                    top.push(key, row);
+                    top.push(distance, row);
                 }
             }
         }

@@ -347,8 +347,8 @@ impl Pruned<'_, '_> {
 
     fn offer(&mut self, row: u32, sum: f64, state: &mut State<'_>) -> Result<()> {
         state.found.rows_scored += 1;
-        let key = -(sum as f32);
-        if !state.top.would_enter(key, row) || !self.eligible.is_there(row) {
+        let distance = -(sum as f32);
+        if !state.top.would_enter(distance, row) || !self.eligible.is_there(row) {
             return Ok(());
         }
         state.found.rows_checked += 1;
@@ -362,7 +362,7 @@ impl Pruned<'_, '_> {
             false => self.eligible.matches_all(row, io, buf)?,
         };
         if matches {
-            state.top.push(key, row);
+            state.top.push(distance, row);
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ enum MetRows {
     Asked(Vec<u32>),
 }
 
-/// Offers `top` all points that have some of the words, in the keys of [`TopK`]: the less, the better.
+/// Offers `top` all points that have some of the words, in the distances of [`TopK`]: the less, the better.
 pub fn rank(
     asked: &Ranked<'_>,
     lookup: &mut Lookup,

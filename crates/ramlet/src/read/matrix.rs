@@ -133,7 +133,7 @@ fn nearest(
 ) -> Result<Vec<Vec<(u32, f32)>>> {
     let n = points.len();
     let limit = limit.min(n - 1);
-    // Keys of one point, and what is handed out; rows as they come.
+    // Distances of one point, and what is handed out; rows as they come.
     let mut held = lookup.rare.reserve((n * (field.row_bytes() + 32)) as u64)?;
     lookup.hand_out(n * limit * size_of::<(u32, f32)>())?;
     let mut bytes = Vec::with_capacity(n * field.row_bytes());
@@ -153,29 +153,30 @@ fn nearest(
         }
         spans.push(start..bytes.len());
     }
-    let mut keys: Vec<(f32, u32)> = Vec::with_capacity(n);
+    let mut distances: Vec<(f32, u32)> = Vec::with_capacity(n);
     let mut query = Query::new(field.metric, field.element, &vec![0.0; field.dim]);
     let mut all = Vec::with_capacity(n);
     for (own, span) in spans.iter().enumerate() {
         let vector = decode_vector(field, &bytes[span.clone()])?;
         prepare_query(&mut query, field, &vector)?;
-        keys.clear();
+        distances.clear();
         let others = spans
             .iter()
             .zip(0u32..)
             .filter(|(_, other)| *other as usize != own);
-        keys.extend(others.map(|(span, other)| (query.key_row(&bytes[span.clone()]), other)));
+        distances.extend(others.map(|(span, other)| (query.distance_of_row(&bytes[span.clone()]), other)));
         // Sparse vectors that share nothing are not near at all.
-        keys.retain(|(key, _)| query.sparse().is_none() || *key < f32::INFINITY);
+        distances.retain(|(distance, _)| query.sparse().is_none() || *distance < f32::INFINITY);
         let order = |a: &(f32, u32), b: &(f32, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-        if limit < keys.len() {
-            keys.select_nth_unstable_by(limit, order);
-            keys.truncate(limit);
+        if limit < distances.len() {
+            distances.select_nth_unstable_by(limit, order);
+            distances.truncate(limit);
         }
-        keys.sort_unstable_by(order);
+        distances.sort_unstable_by(order);
         all.push(
-            keys.iter()
-                .map(|(key, other)| (*other, field.metric.score(*key)))
+            distances
+                .iter()
+                .map(|(distance, other)| (*other, field.metric.score(*distance)))
                 .collect(),
         );
     }

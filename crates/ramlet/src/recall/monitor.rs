@@ -453,7 +453,7 @@ fn nearer_rows(
     let (query, Lookup { io, index, .. }) = scratch.query_and_lookup();
     let mut nearer = Vec::new();
     column.index.read_rows(rows, index, io, &mut |row, bytes| {
-        let score = field.metric.score(query.key_row(bytes));
+        let score = field.metric.score(query.distance_of_row(bytes));
         let is_nearer = beyond.is_none_or(|beyond| match field.metric.larger_is_nearer() {
             true => score > beyond,
             false => score < beyond,

@@ -176,7 +176,7 @@ impl PartsColumn {
         let (mut found, mut lasts, mut is_all) = (Vec::new(), Vec::with_capacity(query.parts()), true);
         let mut top = TopK::new(parts);
         let mut one = Query::new(query.metric(), query.element(), &[]);
-        // What is found here is read whole: there is no need to know parts' keys better than codes do.
+        // What is found here is read whole: there is no need to know parts' distances better than codes do.
         let mut want = *want;
         want.codes.rescore = want.codes.rescore.or(Some(false));
         for (number, part) in (0..).zip(query.each_part()) {
@@ -194,11 +194,11 @@ impl PartsColumn {
             stats.add(&scratch.stats);
             is_all &= top.len() < parts;
             let hits = top.sorted();
-            lasts.push(hits.last().map_or(0.0, |hit| hit.key));
+            lasts.push(hits.last().map_or(0.0, |hit| hit.distance));
             found.extend(hits.iter().map(|hit| Found {
                 row: map.row_of(hit.row),
                 part: number,
-                key: hit.key,
+                distance: hit.distance,
             }));
         }
         Ok((NearPoints::new(found, &lasts, is_all), stats))
@@ -216,7 +216,7 @@ impl PartsColumn {
     ) -> ramlet_index::Result<()> {
         let unread = near.iter().filter(|(_, row)| !race.read.contains(*row));
         let mut rest = unread.copied().collect::<Vec<_>>().into_iter().peekable();
-        let (mut rows, mut keys) = (RoaringBitmap::new(), TopK::default());
+        let (mut rows, mut distances) = (RoaringBitmap::new(), TopK::default());
         let mut left = race.points_most.saturating_sub(race.read.len() as usize);
         while let Some((least, _)) = rest.peek().filter(|_| left > 0) {
             if *least > race.limit() {
@@ -235,16 +235,16 @@ impl PartsColumn {
                     .map(|filter| filter as &mut dyn RowFilter),
                 filter_share: allowed.filter_share,
             };
-            keys.clear(rows.len() as usize);
+            distances.clear(rows.len() as usize);
             self.records
-                .search_listed(query, &mut listed, scratch, io, &mut keys)?;
+                .search_listed(query, &mut listed, scratch, io, &mut distances)?;
             race.stats.add(&scratch.stats);
             race.stats.rows_read += rows.len();
             race.read |= &rows;
-            for hit in keys.sorted() {
-                race.top.push(hit.key, hit.row);
+            for hit in distances.sorted() {
+                race.top.push(hit.distance, hit.row);
             }
-            race.met(near, keys.sorted());
+            race.met(near, distances.sorted());
         }
         Ok(())
     }
@@ -263,12 +263,12 @@ struct Depth {
 struct Found {
     row: u32,
     part: u32,
-    key: f32,
+    distance: f32,
 }
 
 /// Points of which parts were found.
 struct NearPoints {
-    /// The least key that each can have by what was found, and its row; nearest first.
+    /// The least distance that each can have by what was found, and its row; nearest first.
     points: Vec<(f32, u32)>,
     /// The least that a point can have of which nothing was found.
     unseen: f32,
@@ -281,11 +281,13 @@ impl NearPoints {
         let unseen: f32 = lasts.iter().sum();
         found.sort_unstable_by(|a, b| {
             let place = |found: &Found| (found.row, found.part);
-            place(a).cmp(&place(b)).then(a.key.total_cmp(&b.key))
+            place(a).cmp(&place(b)).then(a.distance.total_cmp(&b.distance))
         });
         found.dedup_by_key(|found| (found.row, found.part));
         let of_row = |found: &[Found]| {
-            let nearer = found.iter().map(|found| found.key - lasts[found.part as usize]);
+            let nearer = found
+                .iter()
+                .map(|found| found.distance - lasts[found.part as usize]);
             (unseen + nearer.sum::<f32>(), found[0].row)
         };
         let mut points: Vec<(f32, u32)> = found.chunk_by(|a, b| a.row == b.row).map(of_row).collect();
@@ -309,7 +311,7 @@ struct Race<'t> {
 impl Race<'_> {
     /// Notes what was thought of these.
     fn met(&mut self, near: &[(f32, u32)], hits: &[Hit]) {
-        let mut rows: Vec<(u32, f32)> = hits.iter().map(|hit| (hit.row, hit.key)).collect();
+        let mut rows: Vec<(u32, f32)> = hits.iter().map(|hit| (hit.row, hit.distance)).collect();
         rows.sort_unstable_by_key(|(row, _)| *row);
         for (least, row) in near {
             let Ok(at) = rows.binary_search_by_key(row, |(row, _)| *row) else {
@@ -323,7 +325,7 @@ impl Race<'_> {
         }
     }
 
-    /// A point whose least possible key is above it isn't among the nearest, but for two deviations of that.
+    /// A point whose least possible distance is above it isn't among the nearest, but for two deviations of that.
     fn limit(&self) -> f32 {
         let off = (self.nearer / f64::from(self.nearer_count.max(1))).sqrt() as f32;
         self.top.threshold() + 2.0 * off

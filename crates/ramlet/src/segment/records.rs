@@ -64,13 +64,13 @@ impl RecordsColumn {
                 return Ok(());
             }
             stats.rows_scored += 1;
-            let key = query.key_row(bytes);
+            let distance = query.distance_of_row(bytes);
             // An infinite one shares no dimension with a sparse query.
-            if key < f32::INFINITY && top.would_enter(key, row) {
+            if distance < f32::INFINITY && top.would_enter(distance, row) {
                 stats.rows_checked += 1;
                 if allowed.admits(row, io)? {
                     stats.rows_admitted += 1;
-                    top.push(key, row);
+                    top.push(distance, row);
                 }
             }
             Ok(())

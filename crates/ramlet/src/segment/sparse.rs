@@ -10,7 +10,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::sorted::SortedWriter;
 use ramlet_index::{
     Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, SparseRow, TopK, VectorIndex, Want,
-    sparse_key,
+    sparse_distance,
 };
 use ramlet_io::{IoContext, PAGE};
 use ramlet_memory::AnonBuf;
@@ -132,7 +132,7 @@ impl SparseColumn {
 /// The key of the best that a sum may become.
 fn bound(sum: f64, more: f64) -> f32 {
     let most = sum + more;
-    sparse_key(Some(most + most.abs() * SLACK))
+    sparse_distance(Some(most + most.abs() * SLACK))
 }
 
 impl SparseColumn {
@@ -192,7 +192,7 @@ impl SparseColumn {
             }
             for (row, sum) in sums.iter() {
                 stats.rows_scored += 1;
-                let key = sparse_key(Some(sum));
+                let key = sparse_distance(Some(sum));
                 if top.would_enter(key, row) {
                     stats.rows_checked += 1;
                     if allowed.admits(row, io)? {

@@ -2,17 +2,17 @@
 //!
 //! | in RAM | a search |
 //! |---|---|
-//! | rows, codes, fine codes | reads nothing |
-//! | codes, fine codes, the rest of these | reads nothing |
+//! | rows, codes, extended codes | reads nothing |
+//! | codes, extended codes, the rest of these | reads nothing |
 //! | rows, codes | reads nothing, and compares more rows |
-//! | codes, fine codes | reads 1 to 2 rows |
-//! | codes, low fine codes | reads 10 to 20 rows |
+//! | codes, extended codes | reads 1 to 2 rows |
+//! | codes, short extended codes | reads 10 to 20 rows |
 //! | product codes with rows' numbers, in place of the two around them | reads 5 to 12 rows |
 //! | product codes | reads 30 to 60 rows |
 //! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
 //! | nothing | reads whole clusters |
 //!
-//! Where codes and fine codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
+//! Where codes and extended codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
 //! else has use for it (`spare`): fewer rows are read.
 //!
 //! All this is cached ([`Caches`](crate::memory::eviction::Caches)): it goes when others need the memory, and comes back later.
@@ -23,7 +23,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, CachedRows, RowsFile, VectorIndex};
+use ramlet_index::{CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -59,7 +59,7 @@ pub struct VectorColumn {
     _present_heap: Option<Reservation>,
     /// What is, or may come back to be, in RAM.
     cached_files: Vec<CachedFile>,
-    /// What fine codes leave over, of as many rows as room is left for.
+    /// What extended codes leave over, of as many rows as room is left for.
     spare: Option<CachedFile>,
     files: Files,
     /// Codes that were built, in RAM or not.
@@ -83,7 +83,7 @@ type Level = layout::Level<Component>;
 impl Level {
     /// The most needed first.
     fn parts(self) -> impl Iterator<Item = Component> {
-        [self.coarse, self.fine, self.rest, self.rows]
+        [self.scanned, self.extended, self.residual, self.rows]
             .into_iter()
             .flatten()
     }
@@ -102,7 +102,9 @@ impl Level {
 
     /// Whether what its codes leave over would spare reads.
     fn leaves_rest(self) -> bool {
-        matches!(self.fine, Some(Component::Fine { .. })) && self.rest.is_none() && self.rows.is_none()
+        matches!(self.extended, Some(Component::Extended { .. }))
+            && self.residual.is_none()
+            && self.rows.is_none()
     }
 }
 
@@ -117,9 +119,9 @@ struct Files {
 fn rank(component: Component) -> EvictionRank {
     match component {
         Component::Vector { .. } => EvictionRank::Rows,
-        Component::Rest { .. } => EvictionRank::Rest,
-        Component::Fine { .. } => EvictionRank::Fine,
-        Component::FineLow { .. } => EvictionRank::FineLow,
+        Component::Residual { .. } => EvictionRank::Residual,
+        Component::Extended { .. } => EvictionRank::Extended,
+        Component::ExtendedLow { .. } => EvictionRank::ExtendedLow,
         _ => EvictionRank::Codes,
     }
 }
@@ -142,10 +144,10 @@ impl Files {
         };
         let all = [
             Component::Codes { slot },
-            Component::Fine { slot },
-            Component::FineLow { slot },
+            Component::Extended { slot },
+            Component::ExtendedLow { slot },
             Component::Product { slot },
-            Component::Rest { slot },
+            Component::Residual { slot },
             Component::Vector { slot },
         ];
         for component in all {
@@ -154,7 +156,10 @@ impl Files {
             };
             match rank(component) {
                 EvictionRank::Rows if !schema.may_cache(slot) => {}
-                EvictionRank::Codes | EvictionRank::Fine | EvictionRank::FineLow | EvictionRank::Rest
+                EvictionRank::Codes
+                | EvictionRank::Extended
+                | EvictionRank::ExtendedLow
+                | EvictionRank::Residual
                     if !field.settings.may_cache_codes() => {}
                 _ => files
                     .parts
@@ -187,11 +192,11 @@ impl Files {
         let slot = self.slot;
         let there = |component| self.file(component).map(|_| component);
         layout::levels(layout::Parts {
-            coarse: there(Component::Codes { slot }),
-            fine: there(Component::Fine { slot }),
-            low: there(Component::FineLow { slot }),
+            scanned: there(Component::Codes { slot }),
+            extended: there(Component::Extended { slot }),
+            low: there(Component::ExtendedLow { slot }),
             product: there(Component::Product { slot }),
-            rest: there(Component::Rest { slot }),
+            residual: there(Component::Residual { slot }),
             rows: there(Component::Vector { slot }),
         })
     }
@@ -258,7 +263,7 @@ impl Files {
 
     /// What a level leaves over, with nothing in RAM yet.
     fn spare(&self, level: Level, shelf: &Shelf) -> Result<Option<CachedFile>> {
-        let component = Component::Rest { slot: self.slot };
+        let component = Component::Residual { slot: self.slot };
         let Some(file) = self.file(component).filter(|_| level.leaves_rest()) else {
             return Ok(None);
         };
@@ -335,9 +340,9 @@ impl VectorColumn {
             // Of multivectors it is parts that are numbered.
             let numbered = if is_multi { rows.rows() } else { entry.rows };
             let (rows, mut codes) = in_ram(rows, cached_files.iter().chain(&spare), dims, numbered)?;
-            let compact = Component::Compact { slot };
-            if entry.file(compact).is_some() {
-                codes.sq8 = Some(rows_of(compact, io)?);
+            let sq8 = Component::Sq8 { slot };
+            if entry.file(sq8).is_some() {
+                codes.sq8 = Some(rows_of(sq8, io)?);
             }
             let bytes = metadata(centroids)?;
             let ivf = Ivf::new(rows, positions, bytes, codes, recall)
@@ -524,9 +529,9 @@ fn level_of(cached_files: &[CachedFile]) -> Level {
         cached_files.find(|component| wanted(rank(*component)))
     };
     Level {
-        coarse: of(&|rank| rank == EvictionRank::Codes),
-        fine: of(&|rank| matches!(rank, EvictionRank::Fine | EvictionRank::FineLow)),
-        rest: of(&|rank| rank == EvictionRank::Rest),
+        scanned: of(&|rank| rank == EvictionRank::Codes),
+        extended: of(&|rank| matches!(rank, EvictionRank::Extended | EvictionRank::ExtendedLow)),
+        residual: of(&|rank| rank == EvictionRank::Residual),
         rows: of(&|rank| rank == EvictionRank::Rows),
     }
 }
@@ -554,10 +559,10 @@ impl CachedFile {
 
     pub fn kind(&self) -> &'static str {
         match self.component {
-            Component::Fine { .. } => "fine codes",
-            Component::FineLow { .. } => "low fine codes",
+            Component::Extended { .. } => "extended codes",
+            Component::ExtendedLow { .. } => "short extended codes",
             Component::Product { .. } => "product codes",
-            Component::Rest { .. } => "rest codes",
+            Component::Residual { .. } => "residual codes",
             Component::Vector { .. } => "rows",
             _ => "codes",
         }
@@ -691,13 +696,13 @@ fn in_ram<'p>(
         match rank(cached.component) {
             EvictionRank::Rows => rows = rows.with_rows_in_ram(cached.rows.clone()),
             EvictionRank::Codes => {
-                codes.coarse = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()));
+                codes.scanned = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()));
                 codes.coarse_file = Some(cached.file.clone());
             }
-            EvictionRank::Rest => {
-                codes.rest = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()))
+            EvictionRank::Residual => {
+                codes.residual = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()))
             }
-            _ => codes.fine = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone())),
+            _ => codes.extended = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone())),
         }
     }
     Ok((rows, codes))
@@ -709,10 +714,14 @@ fn kind_of(cached: &CachedFile, dims: usize, segment_rows: u32) -> Result<CodeKi
     let kinds: Vec<CodeKind> = match cached.component {
         Component::Codes { .. } => vec![CodeKind::OneBit],
         Component::Product { .. } => {
-            let m = u16::try_from(stride / CodeKind::Product { m: 1 }.row_bytes(dims, segment_rows));
-            m.map(|m| CodeKind::Product { m }).into_iter().collect()
+            let m = u16::try_from(
+                stride / CodeKind::Product { m: 1, row_ids: false }.row_bytes(dims, segment_rows),
+            );
+            m.map(|m| CodeKind::Product { m, row_ids: false })
+                .into_iter()
+                .collect()
         }
-        Component::Rest { .. } => (2..=7).map(|bits| CodeKind::Residual { bits }).collect(),
+        Component::Residual { .. } => (2..=7).map(|bits| CodeKind::Residual { bits }).collect(),
         _ => (2..=8).map(|bits| CodeKind::Extended { bits }).collect(),
     };
     let same = |kind: &CodeKind| kind.row_bytes(dims, segment_rows) == stride;

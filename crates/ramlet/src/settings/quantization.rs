@@ -76,7 +76,7 @@ pub enum BinaryEncoding {
     OneAndHalfBits,
 }
 
-/// How the query is rounded against binary codes. Ours is always at least as fine as any of these.
+/// How the query is rounded against binary codes. Ours is always at least as exact as any of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BinaryQueryEncoding {

@@ -24,7 +24,7 @@ const SHAPE: Shape = Shape {
     difficulty: Difficulty::Hard,
     clusters: 15_000,
 };
-/// Most that data in RAM may take, in kB: for everything, for fine codes, for the shorter ones, for coarse ones.
+/// Most that data in RAM may take, in kB: for everything, for extended codes, for the shorter ones, for 1-bit ones.
 const ROOM_KB: [u64; 4] = [64_000, 2_500, 1_000, 650];
 /// And where the index is built in that room: for product codes with rows' numbers.
 const BUILT_IN_KB: u64 = 1_300;
@@ -152,7 +152,7 @@ fn measure(
             ("probes", answer.cost.probes),
             ("codes", answer.cost.codes_scanned),
             ("survivors", answer.cost.survivors),
-            ("fine", answer.cost.fine_scored),
+            ("extended", answer.cost.extended_scored),
             ("rows_read", answer.cost.rows_read),
             ("rows", answer.cost.rows_scanned),
             ("reads", answer.cost.disk_reads),

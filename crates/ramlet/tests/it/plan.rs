@@ -32,27 +32,27 @@ fn bytes_of(plan: &Plan, component: &str) -> (Place, u64, u64) {
 #[test]
 fn bytes_by_hand() {
     let plan = made(&million(), 300 * MB);
-    assert_eq!(plan.chosen.layout, Layout::AllCodes);
+    assert_eq!(plan.chosen.layout, Layout::Residual);
     // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3); 13 of them in two pages.
     assert_eq!(
-        bytes_of(&plan, "coarse codes"),
+        bytes_of(&plan, "1-bit codes"),
         (Place::Ram, 19_500_000, 31_250u64.div_ceil(13) * 2 * 4096)
     );
     // 5 planes of 13 bytes, and 2; 61 in a page.
     assert_eq!(
-        bytes_of(&plan, "fine codes"),
+        bytes_of(&plan, "extended codes"),
         (Place::Ram, 67_000_000, 1_000_000u64.div_ceil(61) * 4096)
     );
     // 2 planes of 13 bytes, and 2; 146 in a page.
     assert_eq!(
-        bytes_of(&plan, "low fine codes"),
+        bytes_of(&plan, "short extended codes"),
         (Place::Disk, 0, 1_000_000u64.div_ceil(146) * 4096)
     );
     // Groups of 50 columns of 16 bytes, five in a page.
     assert_eq!(bytes_of(&plan, "product codes"), (Place::Disk, 0, 25_600_000));
     // 6 planes of 13 bytes, and 6; 48 in a page.
     assert_eq!(
-        bytes_of(&plan, "rest codes"),
+        bytes_of(&plan, "residual codes"),
         (Place::Ram, 84_000_000, 1_000_000u64.div_ceil(48) * 4096)
     );
     // 404 bytes a row, 10 rows a page of 4096.
@@ -91,9 +91,9 @@ fn the_points_of_the_design() {
     let (graph, clusters) = (made(&million(), 16 * MB).chosen, made(&asked, 16 * MB).chosen);
     assert!(graph.speed.qps > clusters.speed.qps);
     assert_eq!(layout(36), (IndexKind::Ivf, Layout::Product));
-    assert_eq!(layout(64), (IndexKind::Ivf, Layout::Numbered));
-    assert_eq!(layout(135), (IndexKind::Ivf, Layout::Fine));
-    assert_eq!(layout(300), (IndexKind::Ivf, Layout::AllCodes));
+    assert_eq!(layout(64), (IndexKind::Ivf, Layout::ProductWithIds));
+    assert_eq!(layout(135), (IndexKind::Ivf, Layout::Extended));
+    assert_eq!(layout(300), (IndexKind::Ivf, Layout::Residual));
     assert!(made(&million(), 300 * MB).chosen.reads_per_query < 0.01);
     assert!(made(&million(), 135 * MB).chosen.reads_per_query <= 2.5);
     assert!(made(&million(), 64 * MB).chosen.reads_per_query <= 18.0);
@@ -122,20 +122,20 @@ fn the_records_are_predicted() {
     machine.disk.iops_depth64 = 82_500.0;
     let record = include_str!("../../../../records/2026-11-22-epyc-2core/million-hard.json");
     is_predicted(record, &machine, &[300, 135, 64]);
-    // The same processor since searches of product codes read compact rows (docs/adr/0048).
+    // The same processor since searches of product codes read SQ8 rows (docs/adr/0048).
     let record = include_str!("../../../../records/2026-11-25-epyc-2core/million-compact.json");
     is_predicted(record, &machine, &[135, 64, 32]);
     // A processor with AVX2 alone, as `ramlet plan --measure` found it. (The last record of a quiet day; it is of before the border,
     // docs/adr/0045. With it, million-avx2-5.json has a seventh less in 64 MB, but two equal runs of that day are 21 % apart.)
     machine.cpu.ns_per_code = 0.622;
-    machine.cpu.ns_per_fine = 31.0;
+    machine.cpu.ns_per_extended = 31.0;
     machine.cpu.ns_per_centroid = 3.94;
     machine.disk.iops_depth64 = 72_600.0;
     let record = include_str!("../../../../records/2026-11-23-epyc-2core/million-avx2-4.json");
     is_predicted(record, &machine, &[135, 64]);
     // A Xeon with AVX-512, as `ramlet machine --only profile` found it that day.
     machine.cpu.ns_per_code = 0.613;
-    machine.cpu.ns_per_fine = 10.06;
+    machine.cpu.ns_per_extended = 10.06;
     machine.cpu.ns_per_centroid = 1.9;
     machine.disk.iops_depth64 = 105_000.0;
     let record = include_str!("../../../../records/2026-11-23-xeon-2core/million-avx512-2.json");
@@ -173,7 +173,7 @@ fn is_predicted(record: &str, machine: &Machine, budgets: &[u64]) {
         // In part they are there since docs/adr/0017 says so; records of before leave that room empty.
         let has_rest = components
             .iter()
-            .any(|part| part["kind"] == "rest codes" && number(&part["pinned_bytes"]) > 0.0);
+            .any(|part| part["kind"] == "residual codes" && number(&part["pinned_bytes"]) > 0.0);
         for recall in [0.91, 0.95, 0.97] {
             let measured = turns.iter().map(|turn| {
                 let points = turn["ours"]["points"].as_array().expect("points").iter();
@@ -193,11 +193,10 @@ fn is_predicted(record: &str, machine: &Machine, budgets: &[u64]) {
                 "{label}, recall {recall}: {qps:.0} predicted, {measured:.0} measured: {:?}",
                 plan.chosen
             );
-            let parts = plan
-                .chosen
-                .components
-                .iter()
-                .filter(|part| part.component != "ids" && (part.component != "rest codes" || has_rest));
+            let parts =
+                plan.chosen.components.iter().filter(|part| {
+                    part.component != "ids" && (part.component != "residual codes" || has_rest)
+                });
             let ram = parts.map(|part| part.ram_bytes).sum::<u64>() as f64;
             assert!(
                 (ram / held - 1.0).abs() < 0.05,
@@ -303,7 +302,7 @@ fn more_memory_is_never_slower() {
             // Which index, codes and clusters are built is the engine's choice, by room and not by speed.
             if let Some(last) = last.filter(|last| built(last) == built(&plan)) {
                 let (before, after) = (last.chosen.speed.qps, plan.chosen.speed.qps);
-                // Codes that leave nothing to read take a little more arithmetic than compact rows, which aren't built beside them.
+                // Codes that leave nothing to read take a little more arithmetic than SQ8 rows, which aren't built beside them.
                 assert!(
                     after >= before * 0.999,
                     "{spec:?}: {after} with {bytes}, {before} with less"
@@ -375,17 +374,17 @@ fn more_subquantizers_are_never_slower() {
         let spec = Spec::new(points, dims);
         let qps = |bytes| {
             let plan = plan(&spec, &Machine::default(), &Memory::of_server(bytes)).expect("a plan");
-            (plan.chosen.layout == Layout::Numbered).then_some(plan.chosen.speed.qps)
+            (plan.chosen.layout == Layout::ProductWithIds).then_some(plan.chosen.speed.qps)
         };
-        // From what 55 sub-quantizers of 100 take to what fine codes take.
+        // From what 55 sub-quantizers of 100 take to what extended codes take.
         let bytes = points * dims;
-        let numbered: Vec<f64> = (30..100)
+        let with_ids: Vec<f64> = (30..100)
             .filter_map(|share| qps(bytes / 100 * share + 20 * MB))
             .collect();
-        assert!(numbered.len() > 10, "{numbered:?}");
+        assert!(with_ids.len() > 10, "{with_ids:?}");
         assert!(
-            numbered.is_sorted_by(|a, b| *b >= a * 0.995),
-            "{points} x {dims}: {numbered:?}"
+            with_ids.is_sorted_by(|a, b| *b >= a * 0.995),
+            "{points} x {dims}: {with_ids:?}"
         );
     }
 }
@@ -427,7 +426,7 @@ fn with_plenty_of_room_vectors_are_in_ram() {
     let spec = Spec::new(100_000, 128);
     let plan = plan(&spec, &Machine::default(), &Memory::of_server(256 * MB)).expect("a plan");
     assert_eq!(plan.chosen.layout, Layout::AllInRam);
-    assert_eq!(bytes_of(&plan, "rest codes").0, Place::Disk);
+    assert_eq!(bytes_of(&plan, "residual codes").0, Place::Disk);
     assert!(
         (58 * MB..66 * MB).contains(&plan.chosen.ram_bytes),
         "{:?}",
@@ -460,7 +459,10 @@ fn wide_vectors_are_a_graph_until_their_codes_fit() {
         chosen.push((plan.chosen.index, plan.chosen.layout));
     }
     chosen.dedup();
-    let expected = [(IndexKind::Hnsw, Layout::OnDisk), (IndexKind::Ivf, Layout::Signs)];
+    let expected = [
+        (IndexKind::Hnsw, Layout::OnDisk),
+        (IndexKind::Ivf, Layout::OneBit),
+    ];
     assert_eq!(chosen, expected);
 }
 
@@ -602,7 +604,7 @@ fn a_slower_machine_is_slower() {
     );
     let mut slow_cpu = Machine::default();
     slow_cpu.cpu.ns_per_code *= 4.0;
-    slow_cpu.cpu.ns_per_fine *= 4.0;
+    slow_cpu.cpu.ns_per_extended *= 4.0;
     slow_cpu.cpu.ns_per_centroid *= 4.0;
     let cpu = plan(&spec, &slow_cpu, &memory).expect("a plan").chosen.speed;
     assert!(cpu.cpu_us > 2.5 * base.cpu_us, "{cpu:?} {base:?}");

@@ -16,15 +16,15 @@ const GROUPS: u64 = POINTS.div_ceil(32);
 /// Signs, factors and numbers of a group.
 const CODES: (&str, u64) = ("codes", GROUPS * 32 * (DIM as u64 / 8 + 7));
 
-/// Fine codes of so many bits in all.
-const fn fine(bits: u64) -> (&'static str, u64) {
-    ("fine codes", POINTS * ((bits - 1) * DIM as u64 / 8 + 2))
+/// Extended codes of so many bits in all.
+const fn extended(bits: u64) -> (&'static str, u64) {
+    ("extended codes", POINTS * ((bits - 1) * DIM as u64 / 8 + 2))
 }
 
-/// What fine codes of so many bits leave over.
-fn rest(fine: u8) -> (&'static str, u64) {
-    let row = CodeKind::residual(DIM, fine).row_bytes(DIM, POINTS as u32);
-    ("rest codes", POINTS * row as u64)
+/// What extended codes of so many bits leave over.
+fn residual(extended: u8) -> (&'static str, u64) {
+    let row = CodeKind::residual(DIM, extended).row_bytes(DIM, POINTS as u32);
+    ("residual codes", POINTS * row as u64)
 }
 
 /// Product codes of so many bytes a vector.
@@ -105,10 +105,13 @@ fn check(engine: &Engine, asked: &str, expected: &[(&'static str, u64)]) {
 fn each_setting_has_its_codes() {
     let bytes = DIM as u64;
     for (asked, expected) in [
-        (json!({"scalar": {"type": "int8"}}), vec![CODES, fine(8), rest(8)]),
+        (
+            json!({"scalar": {"type": "int8"}}),
+            vec![CODES, extended(8), residual(8)],
+        ),
         (
             json!({"product": {"compression": "x4"}}),
-            vec![CODES, fine(8), rest(8)],
+            vec![CODES, extended(8), residual(8)],
         ),
         (
             json!({"product": {"compression": "x8"}}),
@@ -133,20 +136,26 @@ fn each_setting_has_its_codes() {
         ),
         (
             json!({"binary": {"encoding": "one_and_half_bits"}}),
-            vec![CODES, fine(2), rest(2)],
+            vec![CODES, extended(2), residual(2)],
         ),
         (
             json!({"binary": {"encoding": "two_bits"}}),
-            vec![CODES, fine(2), rest(2)],
+            vec![CODES, extended(2), residual(2)],
         ),
-        (json!({"turbo": {}}), vec![CODES, fine(4), rest(4)]),
+        (json!({"turbo": {}}), vec![CODES, extended(4), residual(4)]),
         (json!({"turbo": {"bits": "bits1"}}), vec![CODES]),
         (
             json!({"turbo": {"bits": "bits1_5"}}),
-            vec![CODES, fine(2), rest(2)],
+            vec![CODES, extended(2), residual(2)],
         ),
-        (json!({"turbo": {"bits": "bits2"}}), vec![CODES, fine(2), rest(2)]),
-        (json!({"turbo": {"bits": "bits8"}}), vec![CODES, fine(8), rest(8)]),
+        (
+            json!({"turbo": {"bits": "bits2"}}),
+            vec![CODES, extended(2), residual(2)],
+        ),
+        (
+            json!({"turbo": {"bits": "bits8"}}),
+            vec![CODES, extended(8), residual(8)],
+        ),
         (json!({"scalar": {"type": "int8", "memory": "cold"}}), vec![]),
     ] {
         let text = asked.to_string();
@@ -175,7 +184,7 @@ fn products_serve_each_distance_that_has_codes() {
 fn a_change_has_segments_rewritten() {
     let engine = filled(Arc::new(RamStorage::new(None)), Distance::Cosine, None);
     // 10 bits each would make 600, and 8 are the most.
-    let usual = [CODES, fine(8), rest(8)];
+    let usual = [CODES, extended(8), residual(8)];
     check(&engine, "nothing", &usual);
     for (asked, expected) in [
         (
@@ -185,7 +194,7 @@ fn a_change_has_segments_rewritten() {
         (json!({"binary": {}}), &[CODES][..]),
         (
             json!({"turbo": {"bits": "bits4"}}),
-            &[CODES, fine(4), rest(4)][..],
+            &[CODES, extended(4), residual(4)][..],
         ),
         (Value::Null, &usual[..]),
     ] {

@@ -112,7 +112,11 @@ fn what_is_cached_goes_and_comes_back() {
     let filled = filled(64 * MB);
     let whole = filled.pinned();
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds, ["codes", "fine codes", "rows"], "there is room for all");
+    assert_eq!(
+        kinds,
+        ["codes", "extended codes", "rows"],
+        "there is room for all"
+    );
     let (recall, reads) = filled.search();
     assert!(
         recall >= 0.9 && reads == 0.0,
@@ -156,7 +160,7 @@ fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
     small.wait_idle().expect("nothing fails");
     let whole = pinned(&small);
     let kinds: Vec<_> = whole.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds, ["codes", "fine codes", "rows"]);
+    assert_eq!(kinds, ["codes", "extended codes", "rows"]);
 
     let filler = engine.ledger().cache("filler", u64::MAX);
     let held = loop {
@@ -177,7 +181,7 @@ fn what_one_segment_misses_most_comes_before_what_another_misses_less() {
         large.collection.wait_idle().expect("nothing fails");
         small.wait_idle().expect("nothing fails");
         let kinds: Vec<_> = large.pinned().iter().map(|(kind, _)| *kind).collect();
-        assert_eq!(kinds, ["codes", "fine codes"]);
+        assert_eq!(kinds, ["codes", "extended codes"]);
         assert_eq!(pinned(&small), whole[..2]);
     }
     drop(held);
@@ -253,15 +257,15 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
         }
         engine.close();
     }
-    // The low fine codes may be given back while the rest of the engine is opened.
+    // The short extended codes may be given back while the rest of the engine is opened.
     seen.retain(|kinds| *kinds != ["codes"]);
     let expected: [&[&str]; 6] = [
         &[],
         &["product codes"],
-        &["codes", "low fine codes"],
-        &["codes", "fine codes"],
-        &["codes", "fine codes", "rest codes"],
-        &["codes", "fine codes", "rows"],
+        &["codes", "short extended codes"],
+        &["codes", "extended codes"],
+        &["codes", "extended codes", "residual codes"],
+        &["codes", "extended codes", "rows"],
     ];
     assert_eq!(seen, expected);
 }
@@ -307,10 +311,10 @@ fn what_has_room_is_cached_beside_a_trickle_of_writes() {
     assert!(came.is_some(), "{:?}", collection.info().memory);
 }
 
-/// Room that is left beside fine codes and doesn't do for the rest of them goes to the first rows of it, until somebody else has
+/// Room that is left beside extended codes and doesn't do for the rest of them goes to the first rows of it, until somebody else has
 /// use for it.
 #[test]
-fn what_is_left_beside_fine_codes_spares_reads() {
+fn what_is_left_beside_extended_codes_spares_reads() {
     const WIDE: usize = 384;
     let directory = Directory::new("spare");
     let storage = PreadStorage::open(&directory.0).expect("a directory");
@@ -330,7 +334,7 @@ fn what_is_left_beside_fine_codes_spares_reads() {
     // Bytes of what is left over, and rows that all searches read together.
     let spare = |filled: &Filled| {
         let pinned = filled.pinned();
-        let rest = pinned.iter().find(|(kind, _)| *kind == "rest codes");
+        let rest = pinned.iter().find(|(kind, _)| *kind == "residual codes");
         let mut scratch = filled.engine.scratch().expect("room for a scratch");
         let rows_read = |query: &Vec<f32>| {
             let (request, mut hits) = (search_request(query.clone(), 10), Vec::new());
@@ -356,13 +360,13 @@ fn what_is_left_beside_fine_codes_spares_reads() {
     assert!(recall > 0.95, "{recall}");
 
     // The first to go, and back when the memory isn't wanted any more.
-    let fine = |filled: &Filled| {
+    let extended = |filled: &Filled| {
         filled
             .pinned()
             .into_iter()
-            .find(|(kind, _)| *kind == "fine codes")
+            .find(|(kind, _)| *kind == "extended codes")
     };
-    let (ledger, whole) = (filled.engine.ledger().clone(), fine(&filled));
+    let (ledger, whole) = (filled.engine.ledger().clone(), extended(&filled));
     let (filler, user) = (
         ledger.cache("filler", u64::MAX),
         ledger.consumer("test", u64::MAX),
@@ -371,7 +375,7 @@ fn what_is_left_beside_fine_codes_spares_reads() {
     let held = user.reserve(1 << 20).expect("caches give way");
     filled.collection.wait_idle().expect("nothing fails");
     let (gone, reads) = spare(&filled);
-    assert_eq!((gone, fine(&filled)), (0, whole));
+    assert_eq!((gone, extended(&filled)), (0, whole));
     assert!(reads >= all - all / 10, "{reads} of {all}");
     drop((free, held));
     filled.collection.wait_idle().expect("nothing fails");

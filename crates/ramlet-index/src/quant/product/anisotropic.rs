@@ -53,13 +53,7 @@ impl AnisotropicEncoder {
 
     /// Writes the codes of a vector, one to a byte, so that what they leave out lies across `towards` rather than along it.
     /// Vectors that have no direction get the nearest words.
-    pub(crate) fn encode(
-        &mut self,
-        model: &ProductModel,
-        vector: &[f32],
-        towards: &[f32],
-        codes: &mut [u8],
-    ) {
+    pub(crate) fn encode(&mut self, model: &ProductModel, vector: &[f32], towards: &[f32], codes: &mut [u8]) {
         let length = kernels().dot_f64(towards, towards) as f32;
         let weight = ANISOTROPY / length;
         if let Some(chains) = &mut self.chains {

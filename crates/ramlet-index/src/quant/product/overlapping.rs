@@ -119,7 +119,7 @@ fn fit(model: &mut ProductModel, part: usize, sample: &[f32], codes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::super::chains::ANISOTROPY;
-    use super::super::{TableKind, ProductShape, ProductTables};
+    use super::super::{ProductShape, ProductTables, TableKind};
     use super::*;
 
     const DIMS: usize = 33;

@@ -54,7 +54,8 @@ fn distances_are_unbiased_and_miss_by_what_is_said() {
                 tables.enter(&model, kind, q);
                 for (x, codes) in fresh.chunks(dims).zip(codes.chunks(shape.parts)) {
                     let distance = tables.distance_of_code(codes);
-                    let off = (f64::from(distance) - kind.exact(q, x)) / f64::from(tables.deviation(distance));
+                    let off =
+                        (f64::from(distance) - kind.exact(q, x)) / f64::from(tables.deviation(distance));
                     sum += off;
                     squares += off * off;
                     beyond += usize::from(off.abs() > 2.0);
@@ -188,7 +189,8 @@ fn more_bytes_find_more() {
         let mut found = 0;
         for q in queries.chunks(dims) {
             tables.enter(&model, TableKind::Distance, q);
-            let distance = |i: &usize| f64::from(tables.distance_of_code(&codes[i * shape.parts..][..shape.parts]));
+            let distance =
+                |i: &usize| f64::from(tables.distance_of_code(&codes[i * shape.parts..][..shape.parts]));
             let exact = |i: &usize| TableKind::Distance.exact(q, &rows[i * dims..][..dims]);
             let nearest = ten_nearest(2000, exact);
             found += ten_nearest(2000, distance)

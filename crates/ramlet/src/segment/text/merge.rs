@@ -5,7 +5,7 @@
 use ramlet_format::manifest::FileEntry;
 use ramlet_io::{BlockFile, IoContext};
 
-use super::build::{TextOut, has_positions, resident_lengths, or_none};
+use super::build::{TextOut, has_positions, or_none, resident_lengths};
 use super::joined::EachPosting;
 use super::packed::skip_varints;
 use super::part::{Decoded, Directory, POSITIONS_MAX};
