@@ -427,12 +427,12 @@ impl Consumer {
             return true;
         }
         ledger.awaited.fetch_add(bytes, Ordering::Relaxed);
-        let taken = self.take_reclaimed(bytes);
+        let taken = self.reclaim_for(bytes);
         ledger.awaited.fetch_sub(bytes, Ordering::Relaxed);
         taken
     }
 
-    fn take_reclaimed(&self, bytes: u64) -> bool {
+    fn reclaim_for(&self, bytes: u64) -> bool {
         let ledger = &self.ledger;
         for wait in 0..=self.waits {
             if wait > 0 {

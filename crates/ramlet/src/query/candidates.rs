@@ -6,7 +6,7 @@ use ramlet_memory::Reservation;
 use super::found::{Found, FoundList};
 use super::scan::{among, scan};
 use super::scorer::Scorer;
-use super::segment::Asked;
+use super::segment::SearchContext;
 use super::{Scratch, aim, place_of, search_all};
 use crate::error::Result;
 use crate::request::SearchCost;
@@ -29,7 +29,7 @@ pub enum Scope<'a> {
 
 /// The `k` best points.
 pub fn best(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     scorer: &Scorer,
     scope: Scope<'_>,
     k: usize,
@@ -37,7 +37,7 @@ pub fn best(
     cost: &mut SearchCost,
 ) -> Result<FoundList> {
     let room = match scope {
-        Scope::All => k.min(usize::try_from(asked.view.points()).unwrap_or(usize::MAX)),
+        Scope::All => k.min(usize::try_from(context.view.points()).unwrap_or(usize::MAX)),
         Scope::Among(points) => k.min(points.len()),
     };
     let list = FoundList::with_room(room, &scratch.lookup.rare)?;
@@ -46,15 +46,15 @@ pub fn best(
         return Ok(list);
     }
     match scope {
-        Scope::Among(points) => cost.rows_scanned += among(asked, points, scorer, scratch, &mut top)?,
+        Scope::Among(points) => cost.rows_scanned += among(context, points, scorer, scratch, &mut top)?,
         Scope::All => {
-            if !near_seeds(asked, scorer, room, scratch, &mut top, cost)? {
+            if !near_seeds(context, scorer, room, scratch, &mut top, cost)? {
                 top.clear(room);
-                cost.rows_scanned += scan(asked, scorer, scratch, &mut top)?;
+                cost.rows_scanned += scan(context, scorer, scratch, &mut top)?;
             }
         }
     }
-    Ok(taken(asked, scorer, &mut top, list))
+    Ok(taken(context, scorer, &mut top, list))
 }
 
 fn collector(k: usize, scratch: &Scratch) -> Result<(TopK, Reservation)> {
@@ -62,14 +62,14 @@ fn collector(k: usize, scratch: &Scratch) -> Result<(TopK, Reservation)> {
     Ok((TopK::new(k), held))
 }
 
-fn taken(asked: &Asked<'_>, scorer: &Scorer, top: &mut TopK, mut list: FoundList) -> FoundList {
-    let sparse = asked.field.kind == VectorKind::Sparse;
+fn taken(context: &SearchContext<'_>, scorer: &Scorer, top: &mut TopK, mut list: FoundList) -> FoundList {
+    let sparse = context.field.kind == VectorKind::Sparse;
     let hits = top.sorted().iter();
     // Where nothing is shared there is no hit.
     let hits = hits.filter(|hit| !sparse || hit.distance < f32::INFINITY);
     list.found.extend(hits.map(|hit| Found {
-        place: place_of(asked.view, hit),
-        score: scorer.score(asked.field.metric, hit.distance),
+        place: place_of(context.view, hit),
+        score: scorer.score(context.field.metric, hit.distance),
     }));
     let n = list.found.len();
     list.fit(n)
@@ -77,32 +77,32 @@ fn taken(asked: &Asked<'_>, scorer: &Scorer, top: &mut TopK, mut list: FoundList
 
 /// Scores what the index finds near the seeds of a score; false: that isn't possible, or not worth it, or didn't settle it.
 fn near_seeds(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     scorer: &Scorer,
     k: usize,
     scratch: &mut Scratch,
     top: &mut TopK,
     cost: &mut SearchCost,
 ) -> Result<bool> {
-    if asked.want.exact || indexed_bytes(asked) <= SCAN_BYTES {
+    if context.want.exact || indexed_bytes(context) <= SCAN_BYTES {
         return Ok(false);
     }
-    let Some((seeds, times)) = scorer.seeds(asked.field) else {
+    let Some((seeds, times)) = scorer.seeds(context.field) else {
         return Ok(false);
     };
     let each = k.saturating_mul(times).saturating_add(MORE_ROWS);
-    let points = usize::try_from(asked.view.points()).unwrap_or(usize::MAX);
+    let points = usize::try_from(context.view.points()).unwrap_or(usize::MAX);
     let each = each.min(points);
     let most = each.saturating_mul(seeds.len()).min(points.saturating_add(each));
     let mut near = FoundList::with_room(most, &scratch.lookup.rare)?;
     for seed in seeds {
-        aim(asked.field, &Vector::Dense(seed), scratch)?;
+        aim(context.field, &Vector::Dense(seed), scratch)?;
         scratch.top.clear(each);
-        let spent = search_all(asked, scratch, None)?;
+        let spent = search_all(context, scratch, None)?;
         cost.add_all(&spent);
         let hits = scratch.top.sorted().iter();
         near.found.extend(hits.map(|hit| Found {
-            place: place_of(asked.view, hit),
+            place: place_of(context.view, hit),
             score: 0.0,
         }));
         if near.found.len() + each > most {
@@ -112,21 +112,21 @@ fn near_seeds(
     }
     near.found.sort_unstable_by_key(Found::key);
     near.found.dedup();
-    cost.rows_scanned += among(asked, &near.found, scorer, scratch, top)?;
+    cost.rows_scanned += among(context, &near.found, scorer, scratch, top)?;
     let settled = top.len() == k
         && top
             .sorted()
             .last()
-            .is_some_and(|hit| scorer.is_settled(asked.field, hit.distance));
+            .is_some_and(|hit| scorer.is_settled(context.field, hit.distance));
     Ok(settled)
 }
 
 /// Bytes of the vectors that only an approximate index is quick to find.
-fn indexed_bytes(asked: &Asked<'_>) -> u64 {
-    let segments = asked.view.segments.iter();
+fn indexed_bytes(context: &SearchContext<'_>) -> u64 {
+    let segments = context.view.segments.iter();
     let indexed = segments.filter_map(|segment| {
-        let column = segment.segment.vector(asked.field.slot)?;
+        let column = segment.segment.vector(context.field.slot)?;
         (column.index.kind() != "flat").then(|| u64::from(segment.live()))
     });
-    indexed.sum::<u64>() * asked.field.row_bytes() as u64
+    indexed.sum::<u64>() * context.field.row_bytes() as u64
 }

@@ -4,7 +4,7 @@ use super::Scratch;
 use super::found::{Found, FoundList};
 use super::scan::each_vector;
 use super::scorer::Probe;
-use super::segment::Asked;
+use super::segment::SearchContext;
 use crate::error::{Error, Result};
 use crate::limits::MMR_WORK_MAX;
 use crate::schema::VectorKind;
@@ -15,7 +15,7 @@ pub const DIVERSITY_DEFAULT: f32 = 0.5;
 
 /// Chooses up to `limit` of the candidates; they keep their scores.
 pub fn rerank(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     query: &Probe,
     candidates: &FoundList,
     (diversity, limit): (f32, usize),
@@ -26,8 +26,8 @@ pub fn rerank(
     if limit == 0 {
         return Ok(chosen);
     }
-    check_work(asked, candidates.found.len(), limit)?;
-    let rows = Rows::read(asked, &candidates.found, scratch)?;
+    check_work(context, candidates.found.len(), limit)?;
+    let rows = Rows::read(context, &candidates.found, scratch)?;
     let mut pending: Vec<Pending> = (0..candidates.found.len())
         .filter_map(|at| {
             Some(Pending {
@@ -37,7 +37,7 @@ pub fn rerank(
             })
         })
         .collect();
-    let turned = Turned::of(asked, &rows, scratch)?;
+    let turned = Turned::of(context, &rows, scratch)?;
     let lambda = 1.0 - diversity;
     while chosen.found.len() < limit && !pending.is_empty() {
         let first = chosen.found.is_empty();
@@ -61,7 +61,7 @@ pub fn rerank(
             }
             continue;
         }
-        let probe = Probe::new(asked.field, &decode_vector(asked.field, row)?)?;
+        let probe = Probe::new(context.field, &decode_vector(context.field, row)?)?;
         for other in &mut pending {
             let Some(row) = rows.get(other.at) else { continue };
             other.nearest_chosen = other.nearest_chosen.max(probe.similarity(row));
@@ -79,23 +79,23 @@ struct Turned {
 
 impl Turned {
     /// `None` where it makes no difference.
-    fn of(asked: &Asked<'_>, rows: &Rows, scratch: &Scratch) -> Result<Option<Turned>> {
-        if asked.field.kind != VectorKind::Multi {
+    fn of(context: &SearchContext<'_>, rows: &Rows, scratch: &Scratch) -> Result<Option<Turned>> {
+        if context.field.kind != VectorKind::Multi {
             return Ok(None);
         }
         // Numbers of one to four bytes, decoded and made ready.
         let held = scratch.lookup.rare.reserve(8 * rows.bytes.len() as u64)?;
         let probe = |at: usize| -> Result<Option<Probe>> {
             let Some(row) = rows.get(at) else { return Ok(None) };
-            Ok(Some(Probe::new(asked.field, &decode_vector(asked.field, row)?)?))
+            Ok(Some(Probe::new(context.field, &decode_vector(context.field, row)?)?))
         };
         let probes = (0..rows.spans.len()).map(probe).collect::<Result<_>>()?;
         Ok(Some(Turned { probes, _held: held }))
     }
 }
 
-fn check_work(asked: &Asked<'_>, candidates: usize, limit: usize) -> Result<()> {
-    let work = candidates as u64 * limit as u64 * asked.field.dim.max(1) as u64;
+fn check_work(context: &SearchContext<'_>, candidates: usize, limit: usize) -> Result<()> {
+    let work = candidates as u64 * limit as u64 * context.field.dim.max(1) as u64;
     if work <= MMR_WORK_MAX {
         return Ok(());
     }
@@ -132,14 +132,14 @@ struct Rows {
 }
 
 impl Rows {
-    fn read(asked: &Asked<'_>, found: &[Found], scratch: &mut Scratch) -> Result<Rows> {
-        let each = asked.field.row_bytes() + 64;
+    fn read(context: &SearchContext<'_>, found: &[Found], scratch: &mut Scratch) -> Result<Rows> {
+        let each = context.field.row_bytes() + 64;
         let mut held = scratch.lookup.rare.reserve((found.len() * each) as u64)?;
         let mut places: Vec<(u64, usize)> = found.iter().map(Found::key).zip(0..).collect();
         places.sort_unstable();
-        let mut bytes = Vec::with_capacity(found.len() * asked.field.row_bytes());
+        let mut bytes = Vec::with_capacity(found.len() * context.field.row_bytes());
         let (mut spans, mut room) = (vec![None; found.len()], Ok(()));
-        each_vector(asked, found, scratch, &mut |place, row| {
+        each_vector(context, found, scratch, &mut |place, row| {
             let key = Found { place, score: 0.0 }.key();
             // Rows of a length of their own may be longer than thought.
             let more = (bytes.len() + row.len()) as u64;

@@ -41,7 +41,7 @@ use crate::write::memtable::MemtableView;
 use found::FoundList;
 pub(crate) use groups::query_groups;
 pub(crate) use run::{query, skipped};
-use segment::{Asked, search_segment};
+use segment::{SearchContext, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
 pub struct Scratch {
@@ -128,7 +128,7 @@ pub fn search(
     let most = usize::try_from(view.points()).unwrap_or(usize::MAX);
     scratch.top.clear(wanted.min(most));
     let filter = compile(view, request.filter.as_ref())?;
-    let asked = Asked {
+    let context = SearchContext {
         view,
         field,
         filter: filter.as_ref(),
@@ -136,7 +136,7 @@ pub fn search(
         want: want(&request.params, field, request.score_threshold)?,
         indexed_only: request.params.indexed_only,
     };
-    let cost = search_all(&asked, scratch, explained)?;
+    let cost = search_all(&context, scratch, explained)?;
     collect(view, request, field, scratch, out)?;
     Ok(SearchCost {
         disk_reads: scratch.lookup.io.reads() - before.0,
@@ -147,23 +147,23 @@ pub fn search(
 
 /// Segments, then buffers; what was compared.
 fn search_all(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     scratch: &mut Scratch,
     mut explained: Option<&mut Vec<Explained>>,
 ) -> Result<SearchCost> {
     let mut cost = SearchCost::default();
-    let segments = asked.view.segments.len();
-    for (index, segment) in asked.view.segments.iter().enumerate() {
+    let segments = context.view.segments.len();
+    for (index, segment) in context.view.segments.iter().enumerate() {
         scratch.top.begin_segment(index as u32);
-        let found = search_segment(asked, segment, scratch)?;
+        let found = search_segment(context, segment, scratch)?;
         cost.add(&found);
         if let Some(explained) = explained.as_deref_mut() {
             explained.push(found);
         }
     }
-    for (index, memtable) in asked.view.memtables.iter().enumerate() {
+    for (index, memtable) in context.view.memtables.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
-        let found = scan_memtable(asked, memtable, scratch);
+        let found = scan_memtable(context, memtable, scratch);
         cost.add(&found);
         if let Some(explained) = explained.as_deref_mut() {
             explained.push(found);
@@ -263,14 +263,14 @@ fn prepare(
 
 /// Scores every live row of a buffer that has the vector. `indexed_only` doesn't pass over it: it is never larger than its
 /// share of the budget, and stays for as long as nothing more is written.
-fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scratch: &mut Scratch) -> Explained {
+fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scratch: &mut Scratch) -> Explained {
     let mut found = Explained {
         index: "buffer",
         strategy: "all",
         rows: u64::from(view.live()),
         ..Explained::default()
     };
-    let slot = asked.field.slot;
+    let slot = context.field.slot;
     let sparse = scratch.query.sparse().is_some();
     for number in view.live_rows() {
         let row = view.memtable.row(number);
@@ -280,9 +280,9 @@ fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scratch: &mut Scratch) 
         if sparse && distance == f32::INFINITY {
             continue;
         }
-        if scratch.top.would_enter(distance, number) && asked.excluded.binary_search(&row.id).is_err() {
+        if scratch.top.would_enter(distance, number) && context.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
-            if asked.filter.is_none_or(|filter| filter.matches(&row)) {
+            if context.filter.is_none_or(|filter| filter.matches(&row)) {
                 scratch.top.push(distance, number);
             }
         }

@@ -8,7 +8,7 @@ use super::found::{Found, FoundList, union};
 use super::highlight::highlight;
 use super::request::*;
 use super::scorer::{Probe, Scorer};
-use super::segment::Asked;
+use super::segment::SearchContext;
 use super::text::TextAsked;
 use super::{
     Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
@@ -55,8 +55,8 @@ pub fn query(
         &mut response.hits,
     )?;
     if let Some(how) = &request.highlight {
-        let asked = (&**view, request);
-        highlight(asked, how, (&list, skip), &mut scratch.lookup, &mut response.hits)?;
+        let context = (&**view, request);
+        highlight(context, how, (&list, skip), &mut scratch.lookup, &mut response.hits)?;
     }
     response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
     response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
         // Other scores are made of several.
         let threshold = stage.score_threshold.filter(|_| !matches!(goal, Goal::Scored(_)));
         let excluded = std::mem::take(&mut self.excluded);
-        let asked = Asked {
+        let context = SearchContext {
             view: &view,
             field,
             filter,
@@ -349,9 +349,9 @@ impl<'a> Run<'a> {
             indexed_only: stage.params.indexed_only,
         };
         let found = match goal {
-            Goal::Near(vector) => self.nearest(&asked, &vector, scope, k),
-            Goal::Diverse(vector, mmr) => self.diverse(&asked, &vector, scope, stage, mmr),
-            Goal::Scored(scorer) => best(&asked, &scorer, scope, k, self.scratch, &mut self.cost),
+            Goal::Near(vector) => self.nearest(&context, &vector, scope, k),
+            Goal::Diverse(vector, mmr) => self.diverse(&context, &vector, scope, stage, mmr),
+            Goal::Scored(scorer) => best(&context, &scorer, scope, k, self.scratch, &mut self.cost),
         };
         let mut found = found?;
         if !matches!(query, QueryKind::NearestWithMmr { .. }) {
@@ -409,32 +409,32 @@ impl<'a> Run<'a> {
 
     fn nearest(
         &mut self,
-        asked: &Asked<'_>,
+        context: &SearchContext<'_>,
         vector: &Vector,
         scope: Scope<'_>,
         k: usize,
     ) -> Result<FoundList> {
         if let Scope::Among(_) = scope {
-            let scorer = Scorer::Nearest(Probe::new(asked.field, vector)?);
-            return best(asked, &scorer, scope, k, self.scratch, &mut self.cost);
+            let scorer = Scorer::Nearest(Probe::new(context.field, vector)?);
+            return best(context, &scorer, scope, k, self.scratch, &mut self.cost);
         }
         let scratch = &mut *self.scratch;
         // Of the list and of the collector.
         let mut list = FoundList::with_room(k, &scratch.lookup.rare)?;
-        aim(asked.field, vector, scratch)?;
+        aim(context.field, vector, scratch)?;
         scratch.top.clear(k);
-        let cost = search_all(asked, scratch, self.explained.as_mut())?;
+        let cost = search_all(context, scratch, self.explained.as_mut())?;
         self.cost.add_all(&cost);
         list.found.extend(scratch.top.sorted().iter().map(|hit| Found {
-            place: place_of(asked.view, hit),
-            score: asked.field.metric.score(hit.distance),
+            place: place_of(context.view, hit),
+            score: context.field.metric.score(hit.distance),
         }));
         Ok(list.fit(k))
     }
 
     fn diverse(
         &mut self,
-        asked: &Asked<'_>,
+        context: &SearchContext<'_>,
         vector: &Vector,
         scope: Scope<'_>,
         stage: &Stage<'_>,
@@ -442,11 +442,11 @@ impl<'a> Run<'a> {
     ) -> Result<FoundList> {
         let points = usize::try_from(self.view.points()).unwrap_or(usize::MAX);
         let candidates = mmr.candidates_limit.unwrap_or(stage.limit).min(points);
-        let mut near = self.nearest(asked, vector, scope, candidates)?;
-        cut(&mut near, asked.field, stage.score_threshold);
-        let probe = Probe::new(asked.field, vector)?;
+        let mut near = self.nearest(context, vector, scope, candidates)?;
+        cut(&mut near, context.field, stage.score_threshold);
+        let probe = Probe::new(context.field, vector)?;
         let diversity = mmr.diversity.unwrap_or(mmr::DIVERSITY_DEFAULT);
-        mmr::rerank(asked, &probe, &near, (diversity, stage.k), self.scratch)
+        mmr::rerank(context, &probe, &near, (diversity, stage.k), self.scratch)
     }
 }
 

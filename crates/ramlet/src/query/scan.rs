@@ -5,7 +5,7 @@ use ramlet_index::TopK;
 use super::Scratch;
 use super::found::Found;
 use super::scorer::Scorer;
-use super::segment::{Asked, rows_of};
+use super::segment::{SearchContext, rows_of};
 use crate::error::Result;
 use crate::read::lookup::Lookup;
 use crate::read::matching;
@@ -19,35 +19,35 @@ const ROWS_AT_ONCE: usize = 1024;
 const SPARSE_SHARE: u64 = 8;
 
 /// Offers `top` all rows that are asked for; returns how many were scored.
-pub fn scan(asked: &Asked<'_>, scorer: &Scorer, scratch: &mut Scratch, top: &mut TopK) -> Result<u64> {
+pub fn scan(context: &SearchContext<'_>, scorer: &Scorer, scratch: &mut Scratch, top: &mut TopK) -> Result<u64> {
     let mut scored = 0;
-    for (index, segment) in asked.view.segments.iter().enumerate() {
+    for (index, segment) in context.view.segments.iter().enumerate() {
         top.begin_segment(index as u32);
-        scored += scan_segment(asked, segment, scorer, scratch, top)?;
+        scored += scan_segment(context, segment, scorer, scratch, top)?;
     }
-    for (index, memtable) in asked.view.memtables.iter().enumerate() {
-        top.begin_segment((asked.view.segments.len() + index) as u32);
-        scored += scan_memtable(asked, memtable, scorer, top);
+    for (index, memtable) in context.view.memtables.iter().enumerate() {
+        top.begin_segment((context.view.segments.len() + index) as u32);
+        scored += scan_memtable(context, memtable, scorer, top);
     }
     Ok(scored)
 }
 
 fn scan_segment(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     segment: &SegmentView,
     scorer: &Scorer,
     scratch: &mut Scratch,
     top: &mut TopK,
 ) -> Result<u64> {
-    let Some(column) = segment.segment.vector(asked.field.slot) else {
+    let Some(column) = segment.segment.vector(context.field.slot) else {
         return Ok(0);
     };
     let Lookup {
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
-    let matching = match asked.filter {
+    let matching = match context.filter {
         Some(filter) => {
-            let schema = &asked.view.schema;
+            let schema = &context.view.schema;
             Some(matching::matching_rows(
                 schema,
                 segment,
@@ -60,7 +60,7 @@ fn scan_segment(
         None => None,
     };
     let rows = matching.as_ref().map(|(rows, _)| rows);
-    let gone = rows_of(asked.excluded, segment, io, buf)?;
+    let gone = rows_of(context.excluded, segment, io, buf)?;
     let mut scored = 0;
     let mut offer = |row: u32, bytes: &[u8]| {
         let admitted = rows.map_or(!segment.deletes.contains(row), |rows| rows.contains(row));
@@ -83,14 +83,14 @@ fn scan_segment(
     Ok(scored)
 }
 
-fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scorer: &Scorer, top: &mut TopK) -> u64 {
-    let slot = asked.field.slot;
+fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scorer: &Scorer, top: &mut TopK) -> u64 {
+    let slot = context.field.slot;
     let mut scored = 0;
     for number in view.live_rows() {
         let row = view.memtable.row(number);
         let Some(bytes) = row.vector(slot) else { continue };
-        let wanted = asked.excluded.binary_search(&row.id).is_err();
-        if wanted && asked.filter.is_none_or(|filter| filter.matches(&row)) {
+        let wanted = context.excluded.binary_search(&row.id).is_err();
+        if wanted && context.filter.is_none_or(|filter| filter.matches(&row)) {
             scored += 1;
             top.push(scorer.distance(bytes), number);
         }
@@ -101,16 +101,16 @@ fn scan_memtable(asked: &Asked<'_>, view: &MemtableView, scorer: &Scorer, top: &
 
 /// Offers `top` these points as far as they have the vector.
 pub fn among(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     points: &[Found],
     scorer: &Scorer,
     scratch: &mut Scratch,
     top: &mut TopK,
 ) -> Result<u64> {
-    each_vector(asked, points, scratch, &mut |at, bytes| {
+    each_vector(context, points, scratch, &mut |at, bytes| {
         let (index, row) = match at {
             Place::Segment { index, row } => (index, row),
-            Place::Memtable { index, row } => (asked.view.segments.len() as u32 + index, row),
+            Place::Memtable { index, row } => (context.view.segments.len() as u32 + index, row),
         };
         top.begin_segment(index);
         top.push(scorer.distance(bytes), row);
@@ -119,12 +119,12 @@ pub fn among(
 
 /// Shows `each` the encoded vectors of these points, in whatever order; returns how many there were.
 pub fn each_vector(
-    asked: &Asked<'_>,
+    context: &SearchContext<'_>,
     points: &[Found],
     scratch: &mut Scratch,
     each: &mut dyn FnMut(Place, &[u8]),
 ) -> Result<u64> {
-    let slot = asked.field.slot;
+    let slot = context.field.slot;
     let mut keys: Vec<(u64, Place)> = points.iter().map(|f| (f.key(), f.place)).collect();
     keys.sort_unstable_by_key(|(key, _)| *key);
     let mut seen = 0;
@@ -132,7 +132,7 @@ pub fn each_vector(
         let rows: Vec<u32> = some.iter().map(|(key, _)| *key as u32).collect();
         match some[0].1 {
             Place::Segment { index, .. } => {
-                let segment = &asked.view.segments[index as usize].segment;
+                let segment = &context.view.segments[index as usize].segment;
                 let Some(column) = segment.vector(slot) else {
                     continue;
                 };
@@ -148,7 +148,7 @@ pub fn each_vector(
             }
             Place::Memtable { index, .. } => {
                 for row in rows {
-                    let memtable = &asked.view.memtables[index as usize].memtable;
+                    let memtable = &context.view.memtables[index as usize].memtable;
                     if let Some(bytes) = memtable.row(row).vector(slot) {
                         seen += 1;
                         each(Place::Memtable { index, row }, bytes);

@@ -18,7 +18,7 @@ use crate::segment::{SegmentView, SparseColumn};
 use crate::types::PointId;
 
 /// A search, the same for all segments.
-pub struct Asked<'a> {
+pub struct SearchContext<'a> {
     pub view: &'a View,
     pub field: &'a VectorField,
     pub filter: Option<&'a CompiledFilter>,
@@ -28,7 +28,7 @@ pub struct Asked<'a> {
     pub indexed_only: bool,
 }
 
-impl Asked<'_> {
+impl SearchContext<'_> {
     /// Whether `indexed_only` passes over so many rows without an index. Few are searched all the same: that is fast.
     fn passes_over(&self, rows: u64) -> bool {
         self.indexed_only && self.field.kb(rows) > self.view.schema.indexing_kb
@@ -88,8 +88,8 @@ impl RowFilter for PayloadCheck<'_> {
 const LISTED_PER_WANTED: u64 = 4;
 
 /// Offers the collector what the segment has, and says how it was found.
-pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Scratch) -> Result<Explained> {
-    let (view, field) = (asked.view, asked.field);
+pub fn search_segment(context: &SearchContext<'_>, segment: &SegmentView, scratch: &mut Scratch) -> Result<Explained> {
+    let (view, field) = (context.view, context.field);
     let mut found = Explained {
         segment: Some(segment.segment.id()),
         strategy: "none",
@@ -100,14 +100,14 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         return Ok(found);
     };
     found.index = column.index.kind();
-    if found.index == "flat" && asked.passes_over(u64::from(segment.live())) {
+    if found.index == "flat" && context.passes_over(u64::from(segment.live())) {
         found.strategy = "passed over";
         return Ok(found);
     }
     let Lookup {
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
-    let candidates = matching::candidates(&view.schema, segment, asked.filter, io, buf, rare)?;
+    let candidates = matching::candidates(&view.schema, segment, context.filter, io, buf, rare)?;
     let Candidates {
         mut rows, recheck, ..
     } = candidates;
@@ -130,7 +130,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
     if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
         *rows &= present;
     }
-    let share = match asked.filter.filter(|_| recheck) {
+    let share = match context.filter.filter(|_| recheck) {
         Some(filter) => Some(matching::share(
             &view.schema,
             segment,
@@ -141,12 +141,12 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         )?),
         None => None,
     };
-    found.share = asked.filter.map(|_| share_of(rows.as_ref(), share, segment));
+    found.share = context.filter.map(|_| share_of(rows.as_ref(), share, segment));
     let gone = Gone {
         deletes: &segment.deletes,
-        own_rows: rows_of(asked.excluded, segment, io, buf)?,
+        own_rows: rows_of(context.excluded, segment, io, buf)?,
     };
-    let mut check = asked.filter.filter(|_| recheck).map(|filter| PayloadCheck {
+    let mut check = context.filter.filter(|_| recheck).map(|filter| PayloadCheck {
         schema: &view.schema,
         view: segment,
         filter,
@@ -161,7 +161,7 @@ pub fn search_segment(asked: &Asked<'_>, segment: &SegmentView, scratch: &mut Sc
         filter: check.as_mut().map(|check| check as &mut dyn RowFilter),
         filter_share: share,
     };
-    let want = want_here(asked, segment, &found, scratch.top.k());
+    let want = want_here(context, segment, &found, scratch.top.k());
     column
         .index
         .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?;
@@ -189,21 +189,21 @@ fn share_of(rows: Option<&RoaringBitmap>, sampled: Option<f32>, segment: &Segmen
 }
 
 /// Few matching rows are all compared: those the user set (`full_scan_threshold`), and those that no index saves.
-fn want_here(asked: &Asked<'_>, segment: &SegmentView, found: &Explained, wanted: usize) -> Want {
+fn want_here(context: &SearchContext<'_>, segment: &SegmentView, found: &Explained, wanted: usize) -> Want {
     let want = Want {
-        share: Some(segment.live() as f32 / asked.view.points().max(1) as f32),
-        ..asked.want
+        share: Some(segment.live() as f32 / context.view.points().max(1) as f32),
+        ..context.want
     };
     let Some(share) = found.share else {
         return want;
     };
     let matching = (found.rows as f32 * share).ceil() as u64;
-    let by_setting = asked
+    let by_setting = context
         .field
         .settings
         .hnsw
         .full_scan_threshold
-        .is_some_and(|kb| asked.field.kb(matching) < kb as u64);
+        .is_some_and(|kb| context.field.kb(matching) < kb as u64);
     let few = found
         .candidates
         .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);

@@ -34,12 +34,12 @@ const COUNTED_ROWS: u64 = 1 << 12;
 const SLACK: f64 = 1.0 + 1e-6;
 
 /// The posting lists of a query's words in one segment, by term.
-pub struct Lists {
+pub struct PostingLists {
     pub parts: Vec<Vec<ListPart>>,
     _held: Reservation,
 }
 
-impl Lists {
+impl PostingLists {
     /// Parts of the longest list.
     fn longest(&self) -> usize {
         self.parts.iter().map(Vec::len).max().unwrap_or(0)
@@ -51,7 +51,7 @@ impl Lists {
         parts.map(|part| u64::from(part.rows)).sum()
     }
 
-    fn read(words: &Words<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<Lists> {
+    fn read(words: &Words<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<PostingLists> {
         let Lookup { io, buf, rare, .. } = lookup;
         let mut held = rare.reserve(0)?;
         let mut parts = Vec::with_capacity(words.len());
@@ -68,7 +68,7 @@ impl Lists {
             })?;
             parts.push(list);
         }
-        Ok(Lists { parts, _held: held })
+        Ok(PostingLists { parts, _held: held })
     }
 }
 
@@ -79,8 +79,8 @@ pub fn count_lists(
     (segment, column): (&SegmentView, &TextColumn),
     lookup: &mut Lookup,
     all: &mut Statistics,
-) -> Result<Lists> {
-    let lists = Lists::read(words, column, lookup)?;
+) -> Result<PostingLists> {
+    let lists = PostingLists::read(words, column, lookup)?;
     let mut own = Statistics::new(counted.terms.len());
     (own.documents, own.tokens) = (column.documents, column.tokens);
     for (sum, parts) in own.frequencies.iter_mut().zip(&lists.parts) {
@@ -101,7 +101,7 @@ pub fn count_lists(
 fn count_out(
     segment: &SegmentView,
     column: &TextColumn,
-    lists: &Lists,
+    lists: &PostingLists,
     lookup: &mut Lookup,
     own: &mut Statistics,
 ) -> Result<()> {
@@ -153,7 +153,7 @@ pub fn bound(sum: f64, more: f64) -> f32 {
 /// A segment's search under way.
 struct Search<'a> {
     column: &'a TextColumn,
-    lists: &'a Lists,
+    lists: &'a PostingLists,
     weights: &'a Weights,
     rows: u32,
     /// By term: what it adds to a row at most.
@@ -216,7 +216,7 @@ impl Search<'_> {
 }
 
 /// By term: what it adds to a row at most.
-fn most_of(weights: &Weights, lists: &Lists) -> Vec<f64> {
+fn most_of(weights: &Weights, lists: &PostingLists) -> Vec<f64> {
     let terms = weights.terms().iter().zip(&lists.parts);
     let most = terms.map(|(weight, parts)| {
         let of_parts = parts.iter().map(|part| weights.most(*weight, &part.peaks));
@@ -263,7 +263,7 @@ impl Eligible<'_> {
 /// Ranks a segment by its lists.
 pub fn rank_lists(
     asked: &Ranked<'_>,
-    (counted, words, weights, lists): (&Counted<'_>, &Words<'_>, &Weights, &Lists),
+    (counted, words, weights, lists): (&Counted<'_>, &Words<'_>, &Weights, &PostingLists),
     (segment, column): (&SegmentView, &TextColumn),
     only: Named,
     lookup: &mut Lookup,
@@ -359,7 +359,7 @@ fn rank_named(
 /// Ranks rows by the lists, window after window.
 fn rank_windows(
     eligible: &Eligible<'_>,
-    (column, lists, weights): (&TextColumn, &Lists, &Weights),
+    (column, lists, weights): (&TextColumn, &PostingLists, &Weights),
     found: &mut Explained,
     lookup: &mut Lookup,
     top: &mut TopK,

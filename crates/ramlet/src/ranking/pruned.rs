@@ -9,7 +9,7 @@ use ramlet_memory::AnonBuf;
 
 use super::bm25::Weights;
 use super::cursor::{CachedViews, Cursor, END, LengthsOf, Reading, bounds_of};
-use super::lists::{Eligible, Lists, bound};
+use super::lists::{Eligible, PostingLists, bound};
 use super::words::Words;
 use crate::error::Result;
 use crate::read::lookup::Lookup;
@@ -59,7 +59,7 @@ impl State<'_> {
 pub fn rank_pruned(
     eligible: &Eligible<'_>,
     words: &Words<'_>,
-    (column, lists, weights): (&TextColumn, &Lists, &Weights),
+    (column, lists, weights): (&TextColumn, &PostingLists, &Weights),
     (lookup, found): (&mut Lookup, &mut Explained),
     top: &mut TopK,
 ) -> Result<()> {

@@ -5,7 +5,7 @@ use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use super::bm25::{Bm25Params, Weights, folded_length};
-use super::lists::{Lists, count_lists, rank_lists};
+use super::lists::{PostingLists, count_lists, rank_lists};
 use super::memtable_postings::MemtableHit;
 use super::payloads::Counted;
 use super::statistics::Statistics;
@@ -145,7 +145,7 @@ fn count_segment(
     segment: &SegmentView,
     lookup: &mut Lookup,
     all: &mut Statistics,
-) -> Result<Option<Lists>> {
+) -> Result<Option<PostingLists>> {
     if let Some(column) = segment.segment.text(counted.slot) {
         return count_lists((counted, words), (segment, column), lookup, all).map(Some);
     }
