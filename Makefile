@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 STAMP  := $(VENV)/installed
 OTHERS := .venv-integrations
+# Tests mostly wait for servers; more workers than two would make those wait for each other.
+WORKERS ?= 2
 
 .PHONY: demo test e2e integrations build clean help
 
@@ -22,7 +24,7 @@ test:
 	@$(MAKE) --no-print-directory e2e
 
 e2e: build $(STAMP)
-	$(VENV)/bin/python -m pytest tests/e2e
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/e2e
 
 # Programs of other people in an environment of their own: what they need is large, and theirs to change.
 integrations: build $(OTHERS)/installed

@@ -72,6 +72,19 @@ def pair(remote, request):
     pair.close()
 
 
+def pytest_sessionfinish(session):
+    # Of several workers (pytest-xdist) each counts its own.
+    if (out := getattr(session.config, "workeroutput", None)) is not None:
+        out["cases"], out["notes"] = dict(compare.CASES), compare.NOTES
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    out = getattr(node, "workeroutput", {})
+    compare.CASES.update(out.get("cases", {}))
+    compare.NOTES.extend(out.get("notes", []))
+
+
 def pytest_terminal_summary(terminalreporter):
     compared = ", ".join(f"{count:,} {kind}" for kind, count in sorted(compare.CASES.items()))
     total = sum(compare.CASES.values())

@@ -1,6 +1,7 @@
 //! Every backend over a fresh directory.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,13 +34,19 @@ impl Drop for TempDir {
     }
 }
 
+/// Says past the harness's capture that this machine can't run the test that calls it; `cargo xtask test` counts such lines.
+pub fn skipped(why: &str) {
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", thread.name().unwrap_or("a test"));
+}
+
 /// The io_uring backend, or None, said aloud, where the kernel or the file system refuses it.
 pub fn uring(path: &Path) -> Option<Arc<dyn Storage>> {
     match UringStorage::open(path) {
         Ok(storage) => Some(storage),
         Err(error) => {
             assert_eq!(error.kind, IoErrorKind::Unsupported, "{error}");
-            println!("io_uring is not tested: {error}");
+            skipped(&format!("no io_uring: {error}"));
             None
         }
     }

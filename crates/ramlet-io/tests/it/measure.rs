@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::backends::skipped;
 use ramlet_io::measure::{
     Kind, Method, Sqlite, TestFile, Transfer, Transferred, dies_with_parent, process_switches,
     thread_switches,
@@ -220,7 +221,7 @@ fn sqlite_where_it_is_installed() {
         Ok(sqlite) => sqlite,
         Err(error) => {
             assert_eq!(error.kind, IoErrorKind::NotFound);
-            return;
+            return skipped("SQLite isn't installed");
         }
     };
     assert!(sqlite.version().starts_with("3."), "{}", sqlite.version());

@@ -251,28 +251,69 @@ async fn searches_answer_in_both_dialects() {
     assert_eq!((ids(&legacy[0]), ids(&legacy[1]).len()), (vec![uuid], 2));
 }
 
+/// An update that isn't waited for is acknowledged, and done when a later one that is waited for is.
 #[tokio::test]
 async fn updates_of_every_kind_are_acknowledged() {
     let server = filled().await;
-    for (method, path, body) in [
+    let after = async || {
+        let later = r#"{"points":[404]}"#;
+        let done = server.call("POST", "/collections/c/points/delete?wait=true", later).await;
+        assert_eq!(done.result()["status"], "completed");
+        let wanted = r#"{"ids":[1,2,4],"with_vector":true,"with_payload":true}"#;
+        let points = server.call("POST", "/collections/c/points", wanted).await.result();
+        let point = |p: &Value| json!([p["id"], p["vector"], p["payload"]]);
+        Value::from_iter(points.as_array().expect("a list").iter().map(point))
+    };
+    let one = |vector, payload| json!([1, vector, payload]);
+    let (two, four) = (json!([2, [0.0, 1.0], {"a": 2}]), json!([4, [1.0, 2.0], {}]));
+    let unit = || json!([1.0, 0.0]);
+    for (method, path, body, first) in [
         (
             "PUT",
             "points",
             r#"{"batch":{"ids":[4],"vectors":[[1,2]],"payloads":[null]}}"#,
+            one(unit(), json!({"a": 1})),
         ),
-        ("POST", "points/payload", r#"{"payload":{"b":1},"points":[1]}"#),
-        ("PUT", "points/payload", r#"{"payload":{"b":1},"points":[1]}"#),
-        ("POST", "points/payload/delete", r#"{"keys":["b"],"points":[1]}"#),
-        ("POST", "points/payload/clear", r#"{"points":[1]}"#),
-        ("PUT", "points/vectors", r#"{"points":[{"id":1,"vector":[5,5]}]}"#),
-        ("POST", "points/delete", r#"{"points":[2]}"#),
+        (
+            "POST",
+            "points/payload",
+            r#"{"payload":{"b":1},"points":[1]}"#,
+            one(unit(), json!({"a": 1, "b": 1})),
+        ),
+        (
+            "PUT",
+            "points/payload",
+            r#"{"payload":{"b":2,"c":3},"points":[1]}"#,
+            one(unit(), json!({"b": 2, "c": 3})),
+        ),
+        (
+            "POST",
+            "points/payload/delete",
+            r#"{"keys":["b"],"points":[1]}"#,
+            one(unit(), json!({"c": 3})),
+        ),
+        (
+            "POST",
+            "points/payload/clear",
+            r#"{"points":[1]}"#,
+            one(unit(), json!({})),
+        ),
+        (
+            "PUT",
+            "points/vectors",
+            r#"{"points":[{"id":1,"vector":[5,5]}]}"#,
+            one(json!([5.0, 5.0]), json!({})),
+        ),
     ] {
-        let done = server
-            .call(method, &format!("/collections/c/{path}"), body)
-            .await
-            .result();
+        let path = format!("/collections/c/{path}");
+        let done = server.call(method, &path, body).await.result();
         assert_eq!(done["status"], "acknowledged", "{path}");
+        assert_eq!(after().await, json!([first, two, four]), "{path}");
     }
+    let gone = r#"{"points":[2]}"#;
+    let done = server.call("POST", "/collections/c/points/delete", gone).await.result();
+    assert_eq!(done["status"], "acknowledged");
+    assert_eq!(after().await, json!([one(json!([5.0, 5.0]), json!({})), four]));
     let ops = r#"{"operations":[{"delete":{"points":[1]}},{"upsert":{"points":[{"id":9,"vector":[1,1]}]}}]}"#;
     let done = server
         .call("POST", "/collections/c/points/batch?wait=true", ops)
