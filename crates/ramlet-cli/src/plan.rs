@@ -154,7 +154,7 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "{:<18}{:>8}{:>12}{:>12}",
+        "{:<22}{:>8}{:>12}{:>12}",
         "component", "place", "RAM", "disk"
     );
     for part in &chosen.components {
@@ -169,14 +169,14 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
         };
         let _ = writeln!(
             out,
-            "{:<18}{place:>8}{ram:>12}{:>12}",
+            "{:<22}{place:>8}{ram:>12}{:>12}",
             part.component,
             megabytes(part.disk_bytes, false)
         );
     }
     let _ = writeln!(
         out,
-        "{:<18}{:>8}{:>12}{:>12}   (the budget leaves {} for data)\n",
+        "{:<22}{:>8}{:>12}{:>12}   (the budget leaves {} for data)\n",
         "in all",
         "",
         megabytes(chosen.ram_bytes, false),
@@ -212,13 +212,13 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
 fn staircase(out: &mut String, plan: &Plan) {
     let _ = writeln!(
         out,
-        "{:<10}{:<6}{:<17}{:>9}{:>8}{:>9}{:>11}{:>8}  in RAM",
+        "{:<10}{:<6}{:<29}{:>9}{:>8}{:>9}{:>11}{:>8}  in RAM",
         "--memory", "index", "layout", "data", "reads", "CPU us", "queries/s", "p50 ms"
     );
     for step in &plan.steps {
         let _ = writeln!(
             out,
-            "{:<10}{:<6}{:<17}{:>9}{:>8}{:>9}{:>11}{:>8}  {}{}",
+            "{:<10}{:<6}{:<29}{:>9}{:>8}{:>9}{:>11}{:>8}  {}{}",
             megabytes(step.memory_bytes_min, true).replace(' ', ""),
             index_name(step.index),
             layout_name(step.layout),

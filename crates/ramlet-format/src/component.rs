@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a file of a segment holds. `slot` is the number of the vector or of the payload index within the collection.
+/// In manifests some have the names that they had in 0.1.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -23,14 +24,18 @@ pub enum Component {
     /// Rows: codes of the vectors in cluster order, for searching in RAM.
     Codes { slot: u16 },
     /// Rows: finer codes of the vectors in cluster order, for those that the codes don't rule out.
+    #[serde(rename = "fine")]
     Extended { slot: u16 },
     /// Rows: finer codes of fewer bits, for when there is less RAM.
+    #[serde(rename = "fine_low")]
     ExtendedLow { slot: u16 },
     /// Rows: product codes of the vectors in cluster order, for when there is less RAM still.
     Product { slot: u16 },
     /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
+    #[serde(rename = "rest")]
     Residual { slot: u16 },
     /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave to be rescored.
+    #[serde(rename = "compact")]
     Sq8 { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },

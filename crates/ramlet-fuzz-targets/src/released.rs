@@ -169,8 +169,9 @@ fn directories_of_released_versions_answer_as_they_did() {
         versions += 1;
         let expected = fs::read_to_string(place.join(ANSWERS)).expect("has answers");
         let storage = load(&place);
-        let report = ramlet::check(&storage, &mut |_| {}).expect("is checked");
-        assert_eq!(report.problems, 0, "{}", place.display());
+        let mut told = Vec::new();
+        let report = ramlet::check(&storage, &mut |checked| told.push(checked.clone())).expect("is checked");
+        assert_eq!(report.problems, 0, "{}: {told:?}", place.display());
         let told = answers(storage).unwrap_or_else(|e| panic!("{}: {e}", place.display()));
         for (expected, told) in expected.lines().zip(&told) {
             assert_eq!(expected, told, "{}", place.display());

@@ -200,6 +200,7 @@ impl Schema {
         let mut schema = Schema {
             indexing_kb: indexing_kb(config),
             strict: strict(config)
+                .map_err(Error::corrupt)?
                 .filter(|mode| mode.enabled == Some(true))
                 .map(Arc::new),
             ..Schema::default()
@@ -219,11 +220,7 @@ impl Schema {
                 dim: params.size,
                 metric: metric(params.distance),
                 element: element(params.datatype.unwrap_or_default()),
-                settings: settings(name, params, config).unwrap_or_else(|e| {
-                    // Written by a version that took anything; what is there is searched all the same.
-                    tracing::warn!("settings that say nothing are passed over: {e}");
-                    VectorSettings::default()
-                }),
+                settings: settings(name, params, config).map_err(Error::corrupt)?,
                 modifier: None,
             });
         }
@@ -253,7 +250,7 @@ impl Schema {
                 path: path.clone(),
                 slot,
                 kind: index.kind,
-                text: text_of(path, index, slots.stems_of(path)),
+                text: text_of(path, index, slots.stems_of(path))?,
                 abilities: Abilities::of(index),
                 placement: placement_of(index),
             });
@@ -308,16 +305,13 @@ fn placement_of(index: &FieldIndex) -> Placement {
     })
 }
 
-fn text_of(path: &str, index: &FieldIndex, stems: u32) -> Option<Arc<TextField>> {
+fn text_of(path: &str, index: &FieldIndex, stems: u32) -> Result<Option<Arc<TextField>>> {
     if index.kind != FieldKind::Text {
-        return None;
+        return Ok(None);
     }
-    let text = TextField::new(index.params.as_ref()).or_else(|e| {
-        // Written by a version that knew more.
-        tracing::warn!("payload index `{path}`: parameters that say nothing are passed over: {e}");
-        TextField::new(None)
-    });
-    text.ok().map(|text| Arc::new(text.with_stems(stems)))
+    let text = TextField::new(index.params.as_ref());
+    let text = text.map_err(|e| Error::corrupt(format!("payload index `{path}`: {e}")))?;
+    Ok(Some(Arc::new(text.with_stems(stems))))
 }
 
 /// Refuses parameters that no payload index can have.
@@ -343,6 +337,7 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
         )));
     }
     config.payload_schema.values().try_for_each(check_index)?;
+    strict(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
     if config.sparse_vectors.contains_key("") {
         return Err(Error::bad_input(
             "Wrong input: Sparse vector name cannot be empty",
@@ -391,11 +386,9 @@ fn settings(
     Ok(settings)
 }
 
-fn strict(config: &CollectionConfig) -> Option<StrictMode> {
-    let kept = config.other.get(key::STRICT)?;
-    StrictMode::deserialize(kept)
-        .inspect_err(|e| tracing::warn!("a strict_mode_config that says nothing is passed over: {e}"))
-        .ok()
+fn strict(config: &CollectionConfig) -> std::result::Result<Option<StrictMode>, String> {
+    let kept = config.other.get(key::STRICT).map(StrictMode::deserialize);
+    kept.transpose().map_err(|e| format!("{}: {e}", key::STRICT))
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.
@@ -420,5 +413,46 @@ pub(crate) fn element(datatype: Datatype) -> Element {
         Datatype::Float32 => Element::F32,
         Datatype::Float16 | Datatype::Turbo4 | Datatype::Turbo8 | Datatype::Turbo16 => Element::F16,
         Datatype::Uint8 => Element::U8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Nothing of a collection's settings is passed over: one that can't be read closes the collection, by name.
+    #[test]
+    fn settings_that_say_nothing_are_refused() {
+        let config = |change: serde_json::Value| -> CollectionConfig {
+            let mut whole = json!({"vectors": {"a": {"size": 4, "distance": "Dot"}}});
+            let fields = change.as_object().expect("settings").clone();
+            whole.as_object_mut().expect("settings").extend(fields);
+            serde_json::from_value(whole).expect("settings of some version")
+        };
+        let schema = |config: &CollectionConfig| Schema::new(config, &Slots::for_config(config));
+        assert!(schema(&config(json!({}))).is_ok());
+        for (change, named) in [
+            (
+                json!({"other": {"quantization_config": {"later": {}}}}),
+                "vector `a`",
+            ),
+            (json!({"other": {"hnsw_config": {"m": "many"}}}), "vector `a`"),
+            (
+                json!({"other": {"strict_mode_config": {"enabled": "later"}}}),
+                "strict_mode_config",
+            ),
+            (
+                json!({"payload_schema": {"t": {"kind": "text", "params": {"type": "text", "tokenizer": "later"}}}}),
+                "payload index `t`",
+            ),
+        ] {
+            let config = config(change.clone());
+            let error = schema(&config).expect_err("it can't be read");
+            assert_eq!(error.kind(), crate::error::ErrorKind::Corrupt, "{change}");
+            assert!(error.to_string().contains(named), "{change}: {error}");
+            assert!(check_config(&config).is_err(), "{change}");
+        }
     }
 }

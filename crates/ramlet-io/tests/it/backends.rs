@@ -37,7 +37,11 @@ impl Drop for TempDir {
 /// Says past the harness's capture that this machine can't run the test that calls it; `cargo xtask test` counts such lines.
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", thread.name().unwrap_or("a test"));
+    let _ = writeln!(
+        std::io::stderr(),
+        "skipped: {}: {why}",
+        thread.name().unwrap_or("a test")
+    );
 }
 
 /// The io_uring backend, or None, said aloud, where the kernel or the file system refuses it.

@@ -257,10 +257,15 @@ async fn updates_of_every_kind_are_acknowledged() {
     let server = filled().await;
     let after = async || {
         let later = r#"{"points":[404]}"#;
-        let done = server.call("POST", "/collections/c/points/delete?wait=true", later).await;
+        let done = server
+            .call("POST", "/collections/c/points/delete?wait=true", later)
+            .await;
         assert_eq!(done.result()["status"], "completed");
         let wanted = r#"{"ids":[1,2,4],"with_vector":true,"with_payload":true}"#;
-        let points = server.call("POST", "/collections/c/points", wanted).await.result();
+        let points = server
+            .call("POST", "/collections/c/points", wanted)
+            .await
+            .result();
         let point = |p: &Value| json!([p["id"], p["vector"], p["payload"]]);
         Value::from_iter(points.as_array().expect("a list").iter().map(point))
     };
@@ -311,7 +316,10 @@ async fn updates_of_every_kind_are_acknowledged() {
         assert_eq!(after().await, json!([first, two, four]), "{path}");
     }
     let gone = r#"{"points":[2]}"#;
-    let done = server.call("POST", "/collections/c/points/delete", gone).await.result();
+    let done = server
+        .call("POST", "/collections/c/points/delete", gone)
+        .await
+        .result();
     assert_eq!(done["status"], "acknowledged");
     assert_eq!(after().await, json!([one(json!([5.0, 5.0]), json!({})), four]));
     let ops = r#"{"operations":[{"delete":{"points":[1]}},{"upsert":{"points":[{"id":9,"vector":[1,1]}]}}]}"#;

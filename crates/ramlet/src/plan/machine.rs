@@ -32,6 +32,7 @@ pub struct Cpu {
     /// One code of 1 bit a dimension, by table look-up in groups.
     pub ns_per_code: f64,
     /// Five further bit planes of one vector.
+    #[serde(alias = "ns_per_fine")]
     pub ns_per_extended: f64,
     /// One centroid of int8.
     pub ns_per_centroid: f64,

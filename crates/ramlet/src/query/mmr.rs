@@ -87,7 +87,10 @@ impl Turned {
         let held = scratch.lookup.rare.reserve(8 * rows.bytes.len() as u64)?;
         let probe = |at: usize| -> Result<Option<Probe>> {
             let Some(row) = rows.get(at) else { return Ok(None) };
-            Ok(Some(Probe::new(context.field, &decode_vector(context.field, row)?)?))
+            Ok(Some(Probe::new(
+                context.field,
+                &decode_vector(context.field, row)?,
+            )?))
         };
         let probes = (0..rows.spans.len()).map(probe).collect::<Result<_>>()?;
         Ok(Some(Turned { probes, _held: held }))

@@ -56,7 +56,13 @@ pub fn query(
     )?;
     if let Some(how) = &request.highlight {
         let context = (&**view, request);
-        highlight(context, how, (&list, skip), &mut scratch.lookup, &mut response.hits)?;
+        highlight(
+            context,
+            how,
+            (&list, skip),
+            &mut scratch.lookup,
+            &mut response.hits,
+        )?;
     }
     response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
     response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;

@@ -19,7 +19,12 @@ const ROWS_AT_ONCE: usize = 1024;
 const SPARSE_SHARE: u64 = 8;
 
 /// Offers `top` all rows that are asked for; returns how many were scored.
-pub fn scan(context: &SearchContext<'_>, scorer: &Scorer, scratch: &mut Scratch, top: &mut TopK) -> Result<u64> {
+pub fn scan(
+    context: &SearchContext<'_>,
+    scorer: &Scorer,
+    scratch: &mut Scratch,
+    top: &mut TopK,
+) -> Result<u64> {
     let mut scored = 0;
     for (index, segment) in context.view.segments.iter().enumerate() {
         top.begin_segment(index as u32);

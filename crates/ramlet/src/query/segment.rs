@@ -88,7 +88,11 @@ impl RowFilter for PayloadCheck<'_> {
 const LISTED_PER_WANTED: u64 = 4;
 
 /// Offers the collector what the segment has, and says how it was found.
-pub fn search_segment(context: &SearchContext<'_>, segment: &SegmentView, scratch: &mut Scratch) -> Result<Explained> {
+pub fn search_segment(
+    context: &SearchContext<'_>,
+    segment: &SegmentView,
+    scratch: &mut Scratch,
+) -> Result<Explained> {
     let (view, field) = (context.view, context.field);
     let mut found = Explained {
         segment: Some(segment.segment.id()),
