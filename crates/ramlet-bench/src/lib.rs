@@ -44,6 +44,7 @@ pub mod http;
 pub mod json;
 pub mod load;
 pub mod requests;
+pub mod setting;
 pub mod wire;
 
 pub mod data;

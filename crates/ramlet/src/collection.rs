@@ -502,7 +502,9 @@ impl Collection {
     /// Makes a segment of the memtable (tests and benches; the log keeps it safe without).
     pub fn flush(&self) -> Result<()> {
         let cores = self.cores();
-        cores.iter().try_for_each(|core| core.guarded(|| flush_all(core)))
+        cores
+            .iter()
+            .try_for_each(|core| core.guarded(|| jobs::flush_all(core)))
     }
 
     /// Numbers in the vectors that are asked for, of a point that has them all. Takes no lock.
@@ -567,22 +569,6 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
     };
     drop(view);
     core.enqueue(work, bytes, done)
-}
-
-/// Makes a segment of all that is in the memtables.
-pub(crate) fn flush_all(core: &Core) -> Result<()> {
-    jobs::flush(core)?;
-    {
-        let mut writer = core.writer();
-        if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
-            return Ok(());
-        }
-        if writer.frozen.is_none() {
-            writer.freeze(core.shared.salt())?;
-        }
-        core.publish(&writer);
-    }
-    jobs::flush(core)
 }
 
 fn search_in(view: &View, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {

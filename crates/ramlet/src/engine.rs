@@ -739,12 +739,6 @@ impl Engine {
         &self.consumers.snapshots
     }
 
-    /// One that a request names beside its own. `NotFound` in the words that the API has for these.
-    pub(crate) fn other_collection(&self, name: &str) -> Result<Arc<Collection>> {
-        self.collection(name)
-            .map_err(|_| Error::not_found(format!("Not found: Collection {name} not found")))
-    }
-
     /// A number that no other call gets.
     pub(crate) fn unique(&self) -> u64 {
         self.shared.salt() >> 1

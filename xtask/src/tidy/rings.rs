@@ -1,6 +1,7 @@
 //! Rings of modules: modules of one crate that use each other in a circle.
 //!
-//! What a module uses is read from its `use` declarations and from its paths that begin with `crate`, `super` or `self`. A name that a module
+//! What a module uses is read from its `use` declarations and from its paths that begin with `crate`, `super`, `self` or
+//! a name that was imported so. A name that a module
 //! hands on (`pub use`) leads to where it is defined. Between a module and those around it no use is counted: a parent declares its
 //! children, and children see what is in their parent.
 
@@ -170,15 +171,22 @@ impl Module {
                         module.uses.push(used);
                     }
                 }
-                "crate" | "super" | "self" if words.get(at + 1) == Some(&"::") => {
-                    let mut used = vec![words[at].to_owned()];
+                word if words.get(at + 1) == Some(&"::")
+                    && at.checked_sub(1).is_none_or(|at| words[at] != "::") =>
+                {
+                    // What a path begins with that was imported before: `use crate::a;`, then `a::b`.
+                    let mut used = match module.names.get(word) {
+                        Some(imported) => imported.clone(),
+                        None => vec![word.to_owned()],
+                    };
                     while words.get(at + 1) == Some(&"::")
                         && words.get(at + 2).is_some_and(|word| is_name(word))
                     {
                         used.push(words[at + 2].to_owned());
                         at += 2;
                     }
-                    module.uses.push(used);
+                    let begins = ["crate", "super", "self"].contains(&used[0].as_str());
+                    module.uses.extend(begins.then_some(used));
                 }
                 _ => {}
             }
@@ -355,6 +363,25 @@ mod tests {
                 ("c/y.rs", "use crate::b;"),
             ],
             &[],
+        );
+    }
+
+    #[test]
+    fn paths_go_on_from_what_was_imported() {
+        let through = |last| {
+            [
+                ("b.rs", "use crate::c; fn f() { c::x::g() }"),
+                ("c/mod.rs", "pub mod x;"),
+                ("c/x.rs", last),
+            ]
+        };
+        check(&through("use crate::b;"), &["b c::x"]);
+        check(&through(""), &[]);
+        let handed_on = ("c/mod.rs", "mod x; pub use x::g;");
+        let [_, _, x] = through("use crate::b;");
+        check(
+            &[("b.rs", "use crate::c; fn f() { c::g() }"), handed_on, x],
+            &["b c::x"],
         );
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::hpack;
 use crate::http::Target;
-use crate::requests::{Setting, id_of_text};
+use crate::setting::{Setting, id_of_text};
 
 /// Of the static table of header fields.
 const METHOD_POST: u8 = 3;

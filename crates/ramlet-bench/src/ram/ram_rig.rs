@@ -19,8 +19,9 @@ use crate::guard::{Guard, Trace};
 use crate::http::Target;
 use crate::load::Load;
 use crate::measure::{Figures, measure};
-use crate::requests::{Requests, Setting};
+use crate::requests::Requests;
 use crate::server::{Failure, Program, Server, Start, Used, check_is_disk, copy_all, drop_caches, used_by};
+use crate::setting::Setting;
 use crate::{ByteSize, Progress};
 
 const COLLECTION: &str = "ramlet-bench";

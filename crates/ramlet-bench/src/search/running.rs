@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::Progress;
 use crate::api::{ANSWER_TIMEOUT, Api, collection_path};
 use crate::load::{self, Load};
-use crate::requests::{Requests, Setting, id_of_text};
+use crate::requests::Requests;
+use crate::setting::{Setting, id_of_text};
 
 /// What is searched, when nobody told.
 pub struct Running {

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use ramlet_bench::fill::fill;
 use ramlet_bench::load::{Load, run};
-use ramlet_bench::requests::{Requests, Setting};
+use ramlet_bench::requests::Requests;
+use ramlet_bench::setting::Setting;
 
 use crate::fake_server::FakeServer;
 use crate::files::NumberedRows;

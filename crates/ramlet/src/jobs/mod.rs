@@ -95,6 +95,22 @@ fn bytes_of(segments: &[SegmentView]) -> u64 {
     segments.iter().map(|view| view.segment.disk_bytes()).sum()
 }
 
+/// Makes a segment of all that is in the memtables.
+pub fn flush_all(core: &Core) -> Result<()> {
+    flush(core)?;
+    {
+        let mut writer = core.writer();
+        if writer.active.is_empty() && writer.applied_lsn == writer.manifest.applied_lsn {
+            return Ok(());
+        }
+        if writer.frozen.is_none() {
+            writer.freeze(core.shared.salt())?;
+        }
+        core.publish(&writer);
+    }
+    flush(core)
+}
+
 /// Turns the frozen memtable into a segment; nothing to do when there is none.
 pub fn flush(core: &Core) -> Result<()> {
     // What fails here is noted there; the flush finds room all the same, or doesn't.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::others::OtherCollections;
 use super::request::{ContextPair, LookupLocation, Prefetch, QueryKind};
 use super::{Scratch, sparse};
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::EXAMPLES_MAX;
 use crate::read::view::View;
@@ -29,7 +29,7 @@ impl<'s> Source<'s> {
         using: &str,
         lookup_from: Option<&LookupLocation>,
         idf: Option<&'s Idf>,
-        engine: &Engine,
+        others: &dyn OtherCollections,
     ) -> Result<Source<'s>> {
         let Some(from) = lookup_from else {
             return Ok(Source {
@@ -41,10 +41,7 @@ impl<'s> Source<'s> {
         };
         Ok(Source {
             own: view.clone(),
-            view: engine
-                .other_collection(&from.collection)?
-                .within(&from.shards)?
-                .live_view()?,
+            view: others.view_of(from)?,
             vector: from.vector.clone().unwrap_or_else(|| using.to_owned()),
             idf,
         })
@@ -114,11 +111,11 @@ pub fn named_points(
     query: Option<&QueryKind>,
     lookup_from: Option<&LookupLocation>,
     prefetch: &[Prefetch],
-    (own, engine): (&Arc<Core>, &Engine),
+    (own, others): (&Arc<Core>, &dyn OtherCollections),
 ) -> Result<Vec<PointId>> {
     let mut named = Named {
         own,
-        engine,
+        others,
         examples: 0,
         ids: Vec::new(),
     };
@@ -130,7 +127,7 @@ pub fn named_points(
 
 struct Named<'a> {
     own: &'a Arc<Core>,
-    engine: &'a Engine,
+    others: &'a dyn OtherCollections,
     examples: usize,
     ids: Vec<PointId>,
 }
@@ -151,7 +148,7 @@ impl Named<'_> {
             )));
         }
         let elsewhere = match lookup_from {
-            Some(from) => !Arc::ptr_eq(self.engine.other_collection(&from.collection)?.core(), self.own),
+            Some(from) => !self.others.is_own(&from.collection, self.own)?,
             None => false,
         };
         if !elsewhere {

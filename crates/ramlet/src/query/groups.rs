@@ -6,11 +6,11 @@ use std::sync::Arc;
 use ramlet_memory::Reservation;
 
 use super::found::{Found, FoundList};
+use super::others::OtherCollections;
 use super::request::*;
 use super::run::Run;
 use super::{Scratch, collect_found};
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Range};
 use crate::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
@@ -30,7 +30,7 @@ const HIT_BYTES: usize = 64;
 pub(crate) fn query_groups(
     (core, view): (&Arc<Core>, &Arc<View>),
     request: &QueryGroupsRequest,
-    engine: &Engine,
+    others: &dyn OtherCollections,
     scratch: &mut Scratch,
 ) -> Result<Vec<PointGroup>> {
     let path = Path::parse(&request.group_by)
@@ -48,7 +48,7 @@ pub(crate) fn query_groups(
     let mut gather = Gather {
         core,
         view,
-        engine,
+        others,
         inner,
         path: &path,
         size,
@@ -78,7 +78,7 @@ pub(crate) fn query_groups(
         groups.push(group);
     }
     if let Some(lookup) = &request.with_lookup {
-        look_up(lookup, &mut groups, engine, scratch)?;
+        look_up(lookup, &mut groups, others, scratch)?;
     }
     Ok(groups)
 }
@@ -104,7 +104,7 @@ fn widen(prefetch: &mut [Prefetch], size: usize) {
 struct Gather<'a> {
     core: &'a Arc<Core>,
     view: &'a Arc<View>,
-    engine: &'a Engine,
+    others: &'a dyn OtherCollections,
     inner: QueryRequest,
     path: &'a Path,
     size: usize,
@@ -178,7 +178,7 @@ impl Gather<'_> {
     /// The groups of so many points.
     fn table(&mut self, points: usize, more: &[&Filter], scratch: &mut Scratch) -> Result<Table> {
         self.inner.limit = points.min(LIMIT_MAX);
-        let (run, list) = Run::over(self.core, self.view, &self.inner, more, self.engine, scratch)?;
+        let (run, list) = Run::over(self.core, self.view, &self.inner, more, self.others, scratch)?;
         let scratch = run.scratch;
         let mut table = Table {
             exhausted: list.found.len() < self.inner.limit,
@@ -292,14 +292,13 @@ fn group_ids(path: &Path, payload: &[u8]) -> Vec<GroupId> {
 fn look_up(
     lookup: &WithLookup,
     groups: &mut [PointGroup],
-    engine: &Engine,
+    others: &dyn OtherCollections,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let collection = engine.other_collection(&lookup.collection)?;
+    let parts = (&lookup.with_payload, &lookup.with_vectors);
     for group in groups {
         let Some(id) = group.id.point_id() else { continue };
-        let found = collection.retrieve(&[id], &lookup.with_payload, &lookup.with_vectors, scratch)?;
-        group.lookup = found.into_iter().next();
+        group.lookup = others.point_of(&lookup.collection, id, parts, scratch)?;
     }
     Ok(())
 }

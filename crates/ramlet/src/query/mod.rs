@@ -1,6 +1,7 @@
 //! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
 
 mod candidates;
+mod engine;
 mod examples;
 pub mod expression;
 mod formula;
@@ -10,6 +11,7 @@ mod groups;
 mod highlight;
 mod mmr;
 mod order;
+mod others;
 pub mod request;
 mod run;
 mod scan;

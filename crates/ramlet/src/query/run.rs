@@ -6,6 +6,7 @@ use super::candidates::{Scope, best};
 use super::examples::{Source, named_points};
 use super::found::{Found, FoundList, union};
 use super::highlight::highlight;
+use super::others::OtherCollections;
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::SearchContext;
@@ -14,7 +15,6 @@ use super::{
     Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
 };
 use crate::core::Core;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
@@ -30,14 +30,14 @@ use crate::vector::{MultiVector, Vector};
 pub fn query(
     (core, view): (&Arc<Core>, &Arc<View>),
     request: &QueryRequest,
-    engine: &Engine,
+    others: &dyn OtherCollections,
     scratch: &mut Scratch,
 ) -> Result<SearchResponse> {
     if let Some(how) = &request.highlight {
         how.check()?;
     }
     let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
-    let (mut run, list) = Run::over(core, view, request, &[], engine, scratch)?;
+    let (mut run, list) = Run::over(core, view, request, &[], others, scratch)?;
     let skip = skipped(request);
     let mut response = SearchResponse {
         hits: Vec::with_capacity(list.found.len().saturating_sub(skip)),
@@ -81,7 +81,7 @@ pub fn skipped(request: &QueryRequest) -> usize {
 /// One query under way.
 pub struct Run<'a> {
     view: &'a Arc<View>,
-    engine: &'a Engine,
+    others: &'a dyn OtherCollections,
     /// Points that the query names. Ascending.
     excluded: Vec<PointId>,
     pub scratch: &'a mut Scratch,
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
         view: &'a Arc<View>,
         request: &QueryRequest,
         more: &[&Filter],
-        engine: &'a Engine,
+        others: &'a dyn OtherCollections,
         scratch: &'a mut Scratch,
     ) -> Result<(Run<'a>, FoundList)> {
         let stage = Stage::of_request(request);
@@ -208,10 +208,10 @@ impl<'a> Run<'a> {
                 stage.k
             )));
         }
-        let excluded = named_points(stage.query, stage.lookup_from, stage.prefetch, (core, engine))?;
+        let excluded = named_points(stage.query, stage.lookup_from, stage.prefetch, (core, others))?;
         let mut run = Run {
             view,
-            engine,
+            others,
             excluded,
             scratch,
             cost: SearchCost::default(),
@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
         let field = view.schema.vector(stage.using)?;
         let idf = stage.params.idf.as_ref();
         sparse::check_idf(field, idf)?;
-        let source = Source::new(self.view, stage.using, stage.lookup_from, idf, self.engine)?;
+        let source = Source::new(self.view, stage.using, stage.lookup_from, idf, self.others)?;
         let goal = self.goal(query, &source, field)?;
         // Other scores are made of several.
         let threshold = stage.score_threshold.filter(|_| !matches!(goal, Goal::Scored(_)));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::ShardSet;
-use crate::collection::flush_all;
 use crate::core::Core;
 use crate::error::Result;
 use crate::jobs::{self, NewVector, vector_names};
@@ -49,7 +48,7 @@ pub fn align(settings: &Core, shard: &Core) -> Result<()> {
     }
     if drop_others(shard, &own_slots, &slots)? {
         // A slot that is given anew must not be that of anything in the log or in the memtables.
-        flush_all(shard)?;
+        jobs::flush_all(shard)?;
     }
     add_missing(shard, &config, &slots)?;
     match settings_of(shard).0 == config {
