@@ -15,7 +15,7 @@ pub fn budget_lines(budget: &BudgetTable) -> String {
     }
     line("total", budget.memory_bytes, "");
     let most = "the most, while nobody else needs it; given back when somebody does";
-    line("pinned data, most", budget.pinned_max(), most);
+    line("cached data, most", budget.pinned_max(), most);
     out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 

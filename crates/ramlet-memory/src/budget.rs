@@ -29,7 +29,7 @@ pub struct BudgetRequest {
 /// The memory of a process, divided: the rows add up to exactly what was given.
 ///
 /// Reserves are for what the process doesn't allocate itself, arenas are taken once at start, what is set aside holds
-/// pinned data while its owners don't use it, elastic memory is reserved request by request, pinned memory holds data for speed,
+/// cached data while its owners don't use it, elastic memory is reserved request by request, pinned memory holds data for speed,
 /// headroom is never given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetTable {
@@ -63,7 +63,7 @@ pub enum RowKind {
     Reserve,
     /// Taken once, at the start.
     Arena,
-    /// Taken when it is needed, which always works; until then pinned data may use it.
+    /// Taken when it is needed, which always works; until then cached data may use it.
     Reclaimable,
     /// Handed out and given back by reservations.
     Elastic,
@@ -134,7 +134,7 @@ const CACHES_LEAVE: std::ops::RangeInclusive<u64> = 128 * KIB..=4 * MIB;
 
 /// Most that requests may hold beyond the row `elastic`: the API's largest body, 32 MiB, twice, and a little, ...
 const REQUESTS_MAX: u64 = 72 * MIB;
-/// ... and one part in so many of the row of pinned data, which holds codes while no such request is there.
+/// ... and one part in so many of the row of cached data, which holds codes while no such request is there.
 const REQUESTS_SHARE: u64 = 5;
 
 /// Memory below which a further search thread doesn't pay.
@@ -246,7 +246,7 @@ impl BudgetTable {
         self.memory_bytes - self.kernel - self.runtime - self.headroom
     }
 
-    /// Most that pinned data may ever hold: its own row and what the others don't use at the moment.
+    /// Most that cached data may ever hold: its own row and what the others don't use at the moment.
     pub fn pinned_max(&self) -> u64 {
         let leave = (self.memory_bytes / 128).clamp(*CACHES_LEAVE.start(), *CACHES_LEAVE.end());
         let taken = self.search_slots + self.log_buffers + self.block_cache + leave;
@@ -254,7 +254,7 @@ impl BudgetTable {
     }
 
     /// Most that requests may ever hold, bodies and what is parsed from them: three quarters of the row `elastic`, or a share of
-    /// the row of pinned data where that is more.
+    /// the row of cached data where that is more.
     pub fn requests_max(&self) -> u64 {
         let share = page_down(self.pinned / REQUESTS_SHARE);
         (self.elastic / 4 * 3).max(share.min(REQUESTS_MAX))
@@ -265,7 +265,7 @@ impl BudgetTable {
         self.requests_max() / 4 * 3
     }
 
-    /// Most that segments may hold to be readable at all: pinned data and half of the elastic memory, but for what the
+    /// Most that segments may hold to be readable at all: cached data and half of the elastic memory, but for what the
     /// largest requests take. These come and go, a flush must always find room.
     pub fn metadata_max(&self) -> u64 {
         let beyond = self.requests_max() - self.elastic / 4 * 3;
@@ -283,7 +283,7 @@ impl BudgetTable {
             row("job scratch", self.job_scratch, RowKind::Reclaimable),
             row("block cache", self.block_cache, RowKind::Arena),
             row("elastic", self.elastic, RowKind::Elastic),
-            row("pinned data", self.pinned, RowKind::Elastic),
+            row("cached data", self.pinned, RowKind::Elastic),
             row("headroom", self.headroom, RowKind::Headroom),
         ]
     }
@@ -412,7 +412,7 @@ impl fmt::Display for BudgetTable {
         write!(
             f,
             "{:<20} {most:>10.2} MB  while others don't need it",
-            "pinned data, most"
+            "cached data, most"
         )
     }
 }

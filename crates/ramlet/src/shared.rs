@@ -23,7 +23,7 @@ pub struct JobArena {
     pub threads: usize,
     /// What is set aside for jobs.
     pub scratch: Consumer,
-    /// What a large job may take beside that while nobody has it: of the row of pinned data, which is reclaimable anyway.
+    /// What a large job may take beside that while nobody has it: of the row of cached data, which is reclaimable anyway.
     pub spare: Consumer,
 }
 

@@ -181,7 +181,7 @@ fn every_row_grows_with_the_budget() {
         let table = plan(20 * MB + step * step * 100_000, 2).expect("more than before");
         for (row, old) in table.rows().iter().zip(before.rows()) {
             assert!(
-                row.bytes >= old.bytes || row.name == "pinned data",
+                row.bytes >= old.bytes || row.name == "cached data",
                 "{} shrank:\n{table}",
                 row.name
             );

@@ -176,13 +176,15 @@ function showMemory({ budget, ledger, process, storage }) {
   const limit = process.cgroup_limit_bytes ? `; the cgroup has ${bytes(process.cgroup_used_bytes)} of ${bytes(process.cgroup_limit_bytes)}` : "";
   el("ram-sum").textContent =
     `${bytes(whole)} were given. The process has ${bytes(process.rss_bytes)} resident (most so far ${bytes(process.rss_peak_bytes)})${limit}. Disk: ${storage}.`;
-  // Of a name that is in both bars, both sizes; what is reserved is held as it was divided.
+  // Of a name that is in both bars, both sizes; what is reserved is used as it was divided.
   const share = new Map(budget.rows.map((r) => [r.name, r.bytes]));
   const now = new Map(held.filter((h) => h.bytes > 0).map((h) => [h.name, h.bytes]));
+  // What is cached may be more than its row: it has what the others don't use, and gives it back.
   const sizes = (name) => {
-    if (!share.has(name)) return `${bytes(now.get(name))} held`;
-    const same = !now.has(name) || now.get(name) === share.get(name);
-    return same ? bytes(share.get(name)) : `${bytes(share.get(name))}, ${bytes(now.get(name))} held`;
+    const [own, used] = [share.get(name), now.get(name)];
+    if (own === undefined) return `${bytes(used)} in use`;
+    if (used === undefined || used === own) return bytes(own);
+    return used < own ? `${bytes(used)} of ${bytes(own)} in use` : `${bytes(used)} in use: ${bytes(own)}, and what others don't use`;
   };
   el("legend").replaceChildren(...[...new Set([...share.keys(), ...now.keys()])].map((name) =>
     make("li", {}, make("i", { class: colour(name) }), `${name} ${sizes(name)}`)));

@@ -55,7 +55,7 @@ pub struct Caches {
 impl Caches {
     /// Caches of at most `cap` bytes together, which the ledger takes back when it must.
     pub fn new(ledger: &Arc<Ledger>, cap: u64) -> Arc<Caches> {
-        let consumer = ledger.cache("pinned data", cap);
+        let consumer = ledger.cache("cached data", cap);
         let demand = Arc::new(AtomicU64::new(0));
         let caches = Arc::new(Caches {
             records: RecordCache::new(&consumer, demand.clone()),
