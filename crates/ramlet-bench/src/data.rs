@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use indicatif::HumanCount;
+use ramlet_testdata::{Difficulty, Element, Metric, Nearest, Set, Shape, WriteOptions, write_set};
 
+use crate::Progress;
 use crate::files::{self, Distance, Rows, open_rows};
-use crate::{Difficulty, Element, Metric, Nearest, Progress, Set, Shape, WriteOptions, write_set};
 
 /// Which data, on the command line.
 #[derive(Debug, Clone, Args)]

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use ramlet_testdata::process::thread_cpu_ns;
 
 use crate::api::{collection_path, sentence};
 use crate::files::Rows;
 use crate::http::Target;
 use crate::json::write_vector;
-use crate::process::thread_cpu_ns;
 
 /// Requests under way at once.
 const CONNECTIONS: usize = 2;

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ramlet_testdata::Latencies;
+use ramlet_testdata::process::thread_cpu_ns;
+
+use crate::api;
 use crate::client::{Client, read_ids};
 use crate::http::Target;
-use crate::process::thread_cpu_ns;
 use crate::requests::Requests;
 use crate::wire::Wire;
-use crate::{Latencies, api};
 
 /// How to ask.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use ramlet_bench::args::Args;
 use ramlet_bench::machine::{Beside, against_fio, comparable};
-use ramlet_bench::{
-    Comparison, Difficulty, Element, Filters, K, Machine, Record, Selection, Set, Shape, Summary,
-    WriteOptions, probe_disk, write_set,
-};
+use ramlet_bench::{Comparison, Machine, Record, Summary, probe_disk};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{Difficulty, Element, Filters, K, Selection, Set, Shape, WriteOptions, write_set};
 use serde_json::json;
 
 const USAGE: &str = "usage:

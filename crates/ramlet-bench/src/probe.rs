@@ -8,7 +8,7 @@ use ramlet_io::{Backend, BatchRead, PAGE, open_best};
 use ramlet_memory::AnonBuf;
 use serde::Serialize;
 
-use crate::{Latencies, Random};
+use ramlet_testdata::{Latencies, Random};
 
 /// Reads in flight, as the source article measures.
 const DEPTH: usize = 64;

@@ -256,7 +256,7 @@ impl Drop for Server<'_> {
 pub fn used_by(processes: &[u32]) -> Used {
     let mut used = Used::default();
     for pid in processes {
-        let of = crate::process::used_by(*pid);
+        let of = ramlet_testdata::process::used_by(*pid);
         used.cpu_s += of.cpu_s;
         used.disk.read_bytes += of.read_bytes;
         used.disk.write_bytes += of.write_bytes;

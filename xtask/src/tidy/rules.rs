@@ -11,8 +11,9 @@ const UNSAFE_CRATES: [&str; 3] = ["ramlet-kernels", "ramlet-memory", "ramlet-io"
 /// The one `unsafe` a test may need: an allocator that counts.
 const COUNTING_ALLOCATORS: [&str; 2] = ["/counting.rs", "/counting_allocator.rs"];
 /// Crates that may touch the file system: the seam itself, the tools that read a user's files, and what writes test sets, records and inputs of fuzz targets.
-const FILE_CRATES: [&str; 5] = [
+const FILE_CRATES: [&str; 6] = [
     "ramlet-io",
+    "ramlet-testdata",
     "ramlet-bench",
     "ramlet-cli",
     "ramlet-fuzz-targets",

@@ -1,10 +1,9 @@
 //! Vectors made as they are sent: a million of 768 dimensions would be 3 GB on disk.
 
 use anyhow::Result;
+use ramlet_testdata::{Clustered, Difficulty, RowScratch, Shape};
 
-use crate::clustered::RowScratch;
 use crate::files::Rows;
-use crate::{Clustered, Difficulty, Shape};
 
 /// Clusters: enough for a million, and 46 MB of centres at 768 dimensions.
 const CLUSTERS: u64 = 15_000;

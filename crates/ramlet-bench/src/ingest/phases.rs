@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use ramlet_testdata::mix;
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,7 +19,6 @@ use crate::api::{Api, collection_path};
 use crate::cgroup::MemoryFigures;
 use crate::files::{Rows, open_rows};
 use crate::fill::fill;
-use crate::random::mix;
 
 /// A phase that is over.
 #[derive(Debug, Clone, Serialize)]

@@ -5,14 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ramlet_io::system::{Usage, Whose};
+use ramlet_testdata::process::disk_bytes;
+use ramlet_testdata::{Latencies, Random};
 use serde::Serialize;
 
 use super::fetch::{Source, access, fetch};
 use super::options::{Disk, IoOptions, Way};
 use super::rows::{Rows, Seen, query};
 use super::slowed::Slowed;
-use crate::process::disk_bytes;
-use crate::{Latencies, Random};
 
 /// A cell of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ramlet_io::{Access, PAGE, PreadStorage, ReadFile, ScratchFile};
+use ramlet_testdata::Random;
 
 use super::options::IoOptions;
-use crate::Random;
 
 /// Rows of f32, one after another, of no meaning: what is measured is reading and scoring them.
 ///

@@ -4,12 +4,12 @@ use std::hash::Hasher;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use ramlet_testdata::Random;
 use sha3::Digest;
 
 use super::jhash::jhash;
 use super::row::{Planned, Unit};
 use super::suite::{Options, Report, Setup, Suite, planned};
-use crate::Random;
 
 pub const HASHING: Suite = Suite {
     name: "hashing",

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use ramlet_io::measure::{Kind, Method, Transfer};
 use ramlet_io::system;
+use ramlet_testdata::Random;
 
 use super::row::{Also, Planned, Unit};
 use super::suite::{Options, Report, Setup, Suite, planned};
-use crate::Random;
 
 pub const MEMORY: Suite = Suite {
     name: "memory",

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use ramlet_io::IoErrorKind;
 use ramlet_io::measure::{Connection, Sqlite};
+use ramlet_testdata::Random;
 
 use super::row::{Also, Planned, Unit};
 use super::suite::{Options, Report, Setup, Suite, planned};
-use crate::Random;
 
 pub const SQLITE: Suite = Suite {
     name: "sqlite",

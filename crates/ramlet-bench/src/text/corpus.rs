@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use ramlet_testdata::Texts;
 use serde_json::{Map, Value, json};
 
-use super::made::Made;
 use super::options::TextArgs;
 
 /// What is searched, and what is asked. Memory: the log, and the tables of what is made up.
@@ -23,7 +23,7 @@ pub struct Corpus {
 }
 
 enum Origin {
-    Made(Made),
+    Made(Texts),
     File(std::path::PathBuf),
 }
 
@@ -52,7 +52,7 @@ impl Corpus {
 
     fn made(args: &TextArgs) -> Corpus {
         let (documents, log) = (args.made(), args.log as u64);
-        let made = Made::new(args.seed, documents);
+        let made = Texts::new(args.seed, documents);
         Corpus {
             name: "made up by Zipf's law".into(),
             documents,

@@ -7,7 +7,6 @@
 mod ask;
 mod changes;
 mod corpus;
-mod made;
 mod options;
 mod replay;
 mod text_article;
@@ -17,7 +16,7 @@ mod text_storage;
 mod written;
 
 pub use options::TextArgs;
-pub use written::{write_corpus, write_made};
+pub use written::write_corpus;
 
 use std::time::Duration;
 

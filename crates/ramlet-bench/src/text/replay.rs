@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ramlet_testdata::process::thread_cpu_ns;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::api::sentence;
 use crate::http::{Connection, Target};
-use crate::process::thread_cpu_ns;
 use crate::requests::Requests;
 
 /// How to send it.

@@ -45,16 +45,6 @@ pub fn write_corpus(prefix: &Path, arguments: &[String]) -> Result<u64> {
     Ok(corpus.documents)
 }
 
-/// The same of so many documents made up from a seed, and so many queries.
-pub fn write_made(prefix: &Path, seed: u64, documents: u64, queries: usize) -> Result<u64> {
-    let arguments = [
-        format!("--seed={seed}"),
-        format!("--documents={documents}"),
-        format!("--log={queries}"),
-    ];
-    write_corpus(prefix, &arguments)
-}
-
 fn create(prefix: &Path, what: &str) -> Result<BufWriter<File>> {
     let mut name = prefix.as_os_str().to_owned();
     name.push(format!(".{what}.jsonl"));

@@ -1,9 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use ramlet_bench::Progress;
 use ramlet_bench::data::{Data, DataArgs};
 use ramlet_bench::files::{Distance, Rows, open_rows};
-use ramlet_bench::{Progress, Random};
+use ramlet_testdata::Random;
 
 /// Rows `[n, 1]`.
 pub struct NumberedRows {

@@ -5,8 +5,8 @@ use std::sync::{Arc, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use ramlet::{Collection, Engine, PointId, ScoredPoint, Scratch, SearchCost, SearchRequest};
-use ramlet_bench::recall::Recall;
-use ramlet_bench::{Latencies, process};
+use ramlet_testdata::recall::Recall;
+use ramlet_testdata::{Latencies, process};
 use serde_json::{Value, json};
 
 use crate::Outcome;

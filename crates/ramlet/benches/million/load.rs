@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use ramlet::{Collection, DEFAULT_VECTOR, ErrorKind, Point, PointId, UpdateMode, UpdateOp, UpdateResult};
-use ramlet_bench::args::Args;
-use ramlet_bench::{Filters, Set, process, rank};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{Filters, Set, process, rank};
 use serde_json::{Value, json};
 
 use crate::{Outcome, open, search};

@@ -18,7 +18,7 @@ mod update;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ramlet_bench::args::Args;
+use ramlet_testdata::args::Args;
 
 /// What a step of a measurement returns.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -63,21 +63,21 @@ fn small() -> Outcome {
 }
 
 fn small_in(directory: &Path) -> Outcome {
-    let shape = ramlet_bench::Shape {
+    let shape = ramlet_testdata::Shape {
         dims: 32,
         seed: 1,
-        difficulty: ramlet_bench::Difficulty::Easy,
+        difficulty: ramlet_testdata::Difficulty::Easy,
         clusters: 100,
     };
-    let options = ramlet_bench::WriteOptions {
+    let options = ramlet_testdata::WriteOptions {
         rows: 3_000,
         queries: 50,
-        element: ramlet_bench::Element::F32,
+        element: ramlet_testdata::Element::F32,
         truth_width: 10,
         threads: 1,
         with_bin: false,
     };
-    let set = ramlet_bench::write_set(&directory.join("set"), shape, options, &mut |_| ())?;
+    let set = ramlet_testdata::write_set(&directory.join("set"), shape, options, &mut |_| ())?;
     let words =
         "--memory 64MB --threads 2 --seconds 0.05 --warm 0.01 --ef 128 --payload --stored --searchers 1";
     let args = Args::parse(words.split(' ').map(String::from), &FLAGS)?;

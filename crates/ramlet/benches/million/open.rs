@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ramlet::{Collection, CollectionConfig, CollectionStatus, Datatype, Distance, Engine, EngineOptions};
 use ramlet::{DEFAULT_VECTOR, FieldIndex, FieldKind, VectorParams};
-use ramlet_bench::args::Args;
-use ramlet_bench::{Metric, Set};
 use ramlet_io::{Backend, open_best, system};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, give_back_heap};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{Metric, Set};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -76,7 +76,7 @@ pub fn engine(directory: &Path, args: &Args) -> Outcome<Arc<Engine>> {
 pub fn config(set: &Set, args: &Args) -> Outcome<CollectionConfig> {
     let datatype = match (args.text("datatype"), set.info.element) {
         (Some("float16"), _) => Datatype::Float16,
-        (Some("uint8"), _) | (None, ramlet_bench::Element::U8) => Datatype::Uint8,
+        (Some("uint8"), _) | (None, ramlet_testdata::Element::U8) => Datatype::Uint8,
         (Some("float32") | None, _) => Datatype::Float32,
         (Some(other), _) => return Err(format!("--datatype {other}: float32, float16, uint8").into()),
     };

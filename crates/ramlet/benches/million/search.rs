@@ -9,8 +9,8 @@ use ramlet::{
     Collection, DEFAULT_VECTOR, Engine, PayloadSelector, QueryVector, SearchParams, SearchRequest,
     VectorSelector,
 };
-use ramlet_bench::args::Args;
-use ramlet_bench::{Filters, K, Selection, Set, process};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{Filters, K, Selection, Set, process};
 use serde_json::{Value, json};
 
 use crate::drive::{Asked, Until, drive};

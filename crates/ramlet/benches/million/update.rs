@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use ramlet_bench::args::Args;
-use ramlet_bench::{RANKS, Set, rank};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{RANKS, Set, rank};
 use serde_json::{Value, json};
 
 use crate::drive::{Until, drive};

@@ -13,8 +13,8 @@ use ramlet::{
     Collection, Engine, PayloadSelector, QueryKind, QueryRequest, Scratch, SearchCost, SearchResponse,
     TextQuery,
 };
-use ramlet_bench::args::Args;
-use ramlet_bench::{Latencies, process};
+use ramlet_testdata::args::Args;
+use ramlet_testdata::{Latencies, process};
 use serde_json::{Value, json};
 
 use crate::{Outcome, open};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use ramlet::{
     Collection, CollectionConfig, ErrorKind, FieldIndex, FieldKind, Point, PointId, UpdateMode, UpdateOp,
 };
-use ramlet_bench::args::Args;
-use ramlet_bench::process;
+use ramlet_testdata::args::Args;
+use ramlet_testdata::process;
 use serde_json::json;
 
 use crate::{Outcome, open};

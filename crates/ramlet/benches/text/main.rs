@@ -17,7 +17,9 @@ mod index;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ramlet_bench::args::Args;
+use ramlet_testdata::Texts;
+use ramlet_testdata::args::Args;
+use serde_json::{Value, json};
 
 /// What a step of a measurement returns.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -59,10 +61,39 @@ fn small() -> Outcome {
 
 fn small_in(directory: &Path) -> Outcome {
     let prefix = directory.join("texts");
-    ramlet_bench::text::write_made(&prefix, 42, 2_000, 40)?;
+    write_files(&prefix)?;
     let words = "--memory 64MB --threads 2 --seconds 0.05";
     let args = Args::parse(words.split(' ').map(String::from), &FLAGS)?;
     let prefix = prefix.to_string_lossy();
     index::run(&prefix, &directory.join("data"), &args)?;
     ask::run(&prefix, &directory.join("data"), &args)
+}
+
+/// The files that `ramlet-bench texts` writes, of few documents.
+fn write_files(prefix: &Path) -> Outcome {
+    const DOCUMENTS: u64 = 2_000;
+    const QUERIES: u64 = 40;
+    let texts = Texts::new(42, DOCUMENTS);
+    let documents = (0..DOCUMENTS).map(|n| {
+        let document = texts.document(n);
+        json!({ "title": document.title, "body": document.body, "n": n })
+    });
+    let queries = (0..QUERIES).flat_map(|n| {
+        let (query, phrase) = (texts.query(n, QUERIES), texts.phrase(n));
+        let longest = query.split(' ').max_by_key(|word| word.len()).unwrap_or(&query);
+        [
+            ("term", longest),
+            ("any", &query),
+            ("all", &query),
+            ("phrase", &phrase),
+        ]
+        .map(|(kind, text)| json!({ "kind": kind, "text": text }))
+    });
+    write_lines(&prefix.with_extension("docs.jsonl"), documents)?;
+    write_lines(&prefix.with_extension("queries.jsonl"), queries)
+}
+
+fn write_lines(path: &Path, lines: impl Iterator<Item = Value>) -> Outcome {
+    let lines: Vec<String> = lines.map(|line| format!("{line}\n")).collect();
+    Ok(std::fs::write(path, lines.concat())?)
 }

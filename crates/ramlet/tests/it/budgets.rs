@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ramlet::{Collection, CollectionStatus, SearchCost};
-use ramlet_bench::{Clustered, Difficulty, Shape};
 use ramlet_io::{PreadStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable};
+use ramlet_testdata::{Clustered, Difficulty, Shape};
 
 use crate::counts::{Directory, engine, loading_budget, searching_budget};
 use crate::support::{config, point, search_request, upsert};

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ramlet::{Collection, Engine, PointId, Scratch};
-use ramlet_bench::recall::Recall;
-use ramlet_bench::{Clustered, Difficulty, Element, K, Metric, Nearest, Shape};
 use ramlet_io::{PreadStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+use ramlet_testdata::recall::Recall;
+use ramlet_testdata::{Clustered, Difficulty, Element, K, Metric, Nearest, Shape};
 use serde_json::{Value, json};
 
 use crate::support::{MB, config, point, search_request, upsert};

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use ramlet_bench::*;
+use ramlet_testdata::*;
 
 const SHAPE: Shape = Shape {
     dims: 20,
@@ -14,7 +14,7 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("ramlet-bench-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("ramlet-testdata-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a directory");
         Directory(path)
     }

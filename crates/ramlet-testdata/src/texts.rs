@@ -9,7 +9,7 @@ use crate::random::mix;
 
 /// A source of documents and queries: number `n` follows from the seed and `n` alone. Memory: 1.6 MB.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct Texts {
     seed: u64,
     documents: u64,
     /// Sums of the words' weights, by rank.
@@ -50,14 +50,14 @@ const COMMON: [&str; 30] = [
     "at", "this", "are", "from", "or", "an", "not", "but", "they", "their", "which", "no", "there", "into",
 ];
 
-impl Made {
-    pub fn new(seed: u64, documents: u64) -> Made {
+impl Texts {
+    pub fn new(seed: u64, documents: u64) -> Texts {
         let mut sum = 0.0;
         let sums = (0..VOCABULARY).map(|rank| {
             sum += 1.0 / (rank as f64 + SHIFT);
             sum
         });
-        Made {
+        Texts {
             seed,
             documents,
             sums: sums.collect(),
@@ -208,16 +208,16 @@ mod tests {
 
     #[test]
     fn a_document_follows_from_seed_and_number() {
-        let (one, other) = (Made::new(7, 1_000), Made::new(8, 1_000));
-        assert_eq!(one.document(5), Made::new(7, 1_000).document(5));
+        let (one, other) = (Texts::new(7, 1_000), Texts::new(8, 1_000));
+        assert_eq!(one.document(5), Texts::new(7, 1_000).document(5));
         assert_ne!(one.document(5), one.document(6));
         assert_ne!(one.document(5), other.document(5));
-        assert_eq!(one.query(3, 100), Made::new(7, 1_000).query(3, 100));
+        assert_eq!(one.query(3, 100), Texts::new(7, 1_000).query(3, 100));
     }
 
     #[test]
     fn frequencies_fall_as_in_a_language() {
-        let made = Made::new(1, 2_000);
+        let made = Texts::new(1, 2_000);
         let mut counts: HashMap<String, usize> = HashMap::new();
         let mut words = 0;
         for n in 0..2_000 {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn queries_and_phrases_are_found_in_documents() {
-        let made = Made::new(3, 300);
+        let made = Texts::new(3, 300);
         let bodies: Vec<String> = (0..300).map(|n| made.document(n).body).collect();
         for n in 0..50 {
             let phrase = made.phrase(n);
