@@ -1,6 +1,6 @@
 //! Hashes of tokens of which many are the beginnings of one long word: what two have in common is hashed once.
 
-use ramlet_format::hash::{Hash64, hash64};
+use ramlet_format::hash::{Xxh64, hash64};
 
 use super::tokenizer::Token;
 
@@ -10,15 +10,16 @@ const SHORT_BYTES: usize = 64;
 /// XXH64 of one token after another.
 #[derive(Default)]
 pub struct TokenHash {
-    /// Of the beginning of a long word that was hashed last.
-    beginning: Hash64,
+    /// Of the beginning of a long word that was hashed last, and its bytes.
+    beginning: Xxh64,
+    beginning_bytes: usize,
 }
 
 impl TokenHash {
     /// A token comes; each must be shown, hashed or not.
     pub fn follow(&mut self, token: &Token<'_>) {
-        if !token.goes_on && !self.beginning.is_empty() {
-            self.beginning = Hash64::new();
+        if !token.goes_on && self.beginning_bytes > 0 {
+            *self = TokenHash::default();
         }
     }
 
@@ -28,8 +29,9 @@ impl TokenHash {
         if bytes.len() <= SHORT_BYTES {
             return hash64(bytes);
         }
-        self.beginning.push(&bytes[self.beginning.len()..]);
-        self.beginning.get()
+        self.beginning.update(&bytes[self.beginning_bytes..]);
+        self.beginning_bytes = bytes.len();
+        self.beginning.digest()
     }
 }
 
