@@ -40,6 +40,3 @@ pub use judge::{Later, Stop, Tail, judge_tail};
 pub use record::{
     Decoded, HEADER_BYTES, RECORD_BYTES_MAX, Record, begin, decode, encode, end, find_possible,
 };
-
-/// Where the first record begins: after the header page.
-pub const RECORDS_START: u64 = crate::PAGE as u64;

@@ -187,9 +187,4 @@ impl CachedView {
     pub fn resident(&self) -> u32 {
         (self.memory.len() / self.stride.max(1)) as u32
     }
-
-    /// Rows that [`CachedView::run`] gives at once: any, since they all lie together.
-    pub fn rows_per_chunk(&self) -> u32 {
-        1 << 31
-    }
 }

@@ -13,38 +13,14 @@ use super::tree::TextFile;
 const KEYWORDS: [&str; 11] = [
     "async", "const", "enum", "extern", "fn", "mut", "static", "struct", "trait", "type", "unsafe",
 ];
-const LIST: &str = "xtask/src/tidy/unused.rs";
-/// Items that are to go, in crates that were being changed when this rule came: a file, a name. It may only shrink.
-const ALLOWED: [(&str, &str); 6] = [
-    ("crates/ramlet-format/src/log.rs", "RECORDS_START"),
-    ("crates/ramlet-index/src/cached_rows.rs", "rows_per_chunk"),
-    ("crates/ramlet-io/src/system/mod.rs", "process_memory_exact"),
-    ("crates/ramlet/src/filter/compile.rs", "needs_payload"),
-    ("crates/ramlet/src/plan/room.rs", "beside_data"),
-    ("crates/ramlet/src/snapshot/engine.rs", "snapshot_buffer"),
-];
 
-/// Holds the unused public items of all Rust files against the list.
+/// Unused public items of all Rust files.
 pub fn check(files: &[TextFile], findings: &mut Vec<Finding>) {
-    let unused = unused(files);
-    let is_allowed = |item: &Unused| ALLOWED.contains(&(item.path, item.name));
-    for item in unused.iter().filter(|item| !is_allowed(item)) {
-        findings.push(Finding {
-            path: item.path.into(),
-            line: item.line,
-            message: format!("nothing uses {}", item.name),
-        });
-    }
-    for (path, name) in ALLOWED {
-        let is_here = files.iter().any(|file| file.path == path);
-        if is_here && !unused.iter().any(|item| (item.path, item.name) == (path, name)) {
-            findings.push(Finding {
-                path: LIST.into(),
-                line: 0,
-                message: format!("{name} of {path} is used or gone, take it off the list"),
-            });
-        }
-    }
+    findings.extend(unused(files).iter().map(|item| Finding {
+        path: item.path.into(),
+        line: item.line,
+        message: format!("nothing uses {}", item.name),
+    }));
 }
 
 /// A public item and where it stands.

@@ -58,12 +58,6 @@ pub fn process_memory() -> ProcessMemory {
     }
 }
 
-/// Proportional resident bytes (shared pages divided among their processes), exact: the kernel walks every mapping,
-/// which takes milliseconds a gigabyte. From `/proc/self/smaps_rollup`.
-pub fn process_memory_exact() -> Option<u64> {
-    kilobytes(&fs::read_to_string("/proc/self/smaps_rollup").ok()?, "Pss")
-}
-
 /// Processor time, user and system, that the calling thread has used since its start.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec {
@@ -126,7 +120,6 @@ mod tests {
             memory.rss > 0 && memory.rss_peak >= memory.rss && memory.anon > 0,
             "{memory:?}"
         );
-        assert!(process_memory_exact().is_some_and(|bytes| bytes > 0));
         let machine = machine();
         assert!(machine.cores > 0 && machine.ram_bytes > memory.rss && machine.kernel != "unknown");
     }

@@ -134,12 +134,6 @@ impl CompiledFilter {
         })
     }
 
-    /// Whether some condition reads the payload.
-    pub fn needs_payload(&self) -> bool {
-        self.root
-            .any(&|node| matches!(node, Node::Field(_) | Node::Nested { .. }))
-    }
-
     /// Whether some condition asks for the id.
     pub fn needs_id(&self) -> bool {
         self.root

@@ -92,12 +92,6 @@ impl Memory {
         self.table(cores).map_or(0, |table| table.metadata_max() / 2)
     }
 
-    /// What the process holds beside data: the table's rows that caches can't use, as a whole.
-    pub fn beside_data(&self, cores: usize) -> Result<u64, PlanError> {
-        let table = self.table(cores)?;
-        Ok(table.memory_bytes - table.pinned_max())
-    }
-
     /// The least memory whose room is `bytes`.
     pub fn least_for(&self, bytes: u64, cores: usize) -> u64 {
         self.least(|memory| memory.room(cores).is_ok_and(|room| room >= bytes))

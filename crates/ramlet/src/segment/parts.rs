@@ -12,7 +12,7 @@ use ramlet_io::IoContext;
 use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
-use super::records::RecordsColumn;
+use super::records::{RecordsColumn, rows_of_records};
 use super::source::{Reads, RowSource};
 use crate::error::Result;
 use crate::types::PointId;
@@ -378,28 +378,7 @@ impl VectorIndex for PartsColumn {
         }
     }
 
-    fn read_rows(
-        &self,
-        rows: &[u32],
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
-    ) -> ramlet_index::Result<()> {
-        self.records.read_rows(rows, scratch, io, each)
-    }
-
-    fn for_each_row(
-        &self,
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
-    ) -> ramlet_index::Result<()> {
-        self.records.for_each_row(scratch, io, each)
-    }
-
-    fn rows(&self) -> u32 {
-        self.records.rows()
-    }
+    rows_of_records!(records);
 
     fn centroids(&self) -> Option<Centroids> {
         self.parts.centroids()

@@ -115,6 +115,35 @@ fn stopped(e: IndexError, slot: &mut ramlet_index::Result<()>) -> Error {
     Error::corrupt("stopped by its caller")
 }
 
+/// What an index that finds rows of records leaves to their [`RecordsColumn`], a field of its own: reading them.
+macro_rules! rows_of_records {
+    ($records:ident) => {
+        fn read_rows(
+            &self,
+            rows: &[u32],
+            scratch: &mut IndexScratch,
+            io: &mut IoContext,
+            each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
+        ) -> ramlet_index::Result<()> {
+            self.$records.read_rows(rows, scratch, io, each)
+        }
+
+        fn for_each_row(
+            &self,
+            scratch: &mut IndexScratch,
+            io: &mut IoContext,
+            each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
+        ) -> ramlet_index::Result<()> {
+            self.$records.for_each_row(scratch, io, each)
+        }
+
+        fn rows(&self) -> u32 {
+            self.$records.rows()
+        }
+    };
+}
+pub(super) use rows_of_records;
+
 impl VectorIndex for RecordsColumn {
     /// Rows of several parts, all of them or those that a bitmap names: exact.
     fn search(

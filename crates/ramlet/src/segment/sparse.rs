@@ -18,7 +18,7 @@ use ramlet_memory::AnonBuf;
 use super::files::Shelf;
 use super::job::Job;
 use super::names::{seed, segment_file};
-use super::records::{RecordsColumn, index_failure};
+use super::records::{RecordsColumn, index_failure, rows_of_records};
 use super::sink::Sink;
 use super::sink::push_key;
 use super::sorter::Sorter;
@@ -231,28 +231,7 @@ impl VectorIndex for SparseColumn {
         self.search_lists(&terms, allowed, &mut scratch.stats, (io, &mut buf), top)
     }
 
-    fn read_rows(
-        &self,
-        rows: &[u32],
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
-    ) -> ramlet_index::Result<()> {
-        self.rows.read_rows(rows, scratch, io, each)
-    }
-
-    fn for_each_row(
-        &self,
-        scratch: &mut IndexScratch,
-        io: &mut IoContext,
-        each: &mut dyn FnMut(u32, &[u8]) -> ramlet_index::Result<()>,
-    ) -> ramlet_index::Result<()> {
-        self.rows.for_each_row(scratch, io, each)
-    }
-
-    fn rows(&self) -> u32 {
-        self.rows.rows()
-    }
+    rows_of_records!(rows);
 
     fn document_frequencies(
         &self,

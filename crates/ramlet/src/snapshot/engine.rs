@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
 use ramlet_format::snapshot::{Contents, Frame, FrameKind};
-use ramlet_memory::AnonBuf;
 
 use super::directory::{TMP, file_name, is_sha256};
 use super::restore::{self, Fits, check_same_vectors};
@@ -330,11 +329,6 @@ impl Engine {
                 act(SnapshotScope::Shard(&self.resolve_alias(name), number))
             }
         }
-    }
-
-    /// A buffer for sending a snapshot, from the account of snapshots.
-    pub fn snapshot_buffer(&self, bytes: usize) -> Result<AnonBuf> {
-        Ok(AnonBuf::reserved(self.snapshot_memory(), bytes)?)
     }
 }
 
