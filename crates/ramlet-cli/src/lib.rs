@@ -2,7 +2,6 @@
 
 mod args;
 mod audit_settings;
-mod budget_lines;
 mod check_directory;
 mod descriptors;
 mod env;

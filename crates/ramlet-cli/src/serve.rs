@@ -14,7 +14,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::ServeArgs;
-use crate::budget_lines::budget_lines;
 use crate::descriptors;
 use crate::profile;
 use crate::serve_settings::Settings;
@@ -48,7 +47,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         "memory {} ({})",
         settings.memory, settings.memory_origin
     ));
-    say(format_args!("{}", budget_lines(&budget)));
+    for line in budget.to_string().lines() {
+        say(format_args!("  {line}"));
+    }
 
     let path = &settings.data;
     let (storage, fallback) = ramlet_io::open_best(path, settings.backend)

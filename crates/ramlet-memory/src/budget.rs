@@ -394,26 +394,29 @@ impl Share {
     }
 }
 
-impl fmt::Display for BudgetTable {
-    /// Aligned rows, in MB of 10^6 bytes.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in self.rows() {
-            let kind = match row.kind {
-                RowKind::Reserve => "reserve",
-                RowKind::Arena => "arena",
-                RowKind::Reclaimable => "reclaimable",
-                RowKind::Elastic => "elastic",
-                RowKind::Headroom => "headroom",
-            };
-            writeln!(f, "{:<20} {:>10.2} MB  {kind}", row.name, row.bytes as f64 / 1e6)?;
+impl RowKind {
+    /// What a row is for, as `ramlet serve` says it at its start.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            RowKind::Reserve => "left to the kernel and to the program itself",
+            RowKind::Arena => "taken at the start",
+            RowKind::Reclaimable => "taken when it is needed; caches have it until then",
+            RowKind::Elastic => "taken and given back as it is needed",
+            RowKind::Headroom => "kept free",
         }
-        writeln!(f, "{:<20} {:>10.2} MB", "total", self.memory_bytes as f64 / 1e6)?;
-        let most = self.pinned_max() as f64 / 1e6;
-        write!(
-            f,
-            "{:<20} {most:>10.2} MB  while others don't need it",
-            "cached data, most"
-        )
+    }
+}
+
+impl fmt::Display for BudgetTable {
+    /// Aligned rows, in MB of 10^6 bytes, and what each is for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |name: &str, bytes: u64| format!("{name:<20} {:>10.2} MB", bytes as f64 / 1e6);
+        for row in self.rows() {
+            writeln!(f, "{}  {}", line(row.name, row.bytes), row.kind.meaning())?;
+        }
+        writeln!(f, "{}", line("total", self.memory_bytes))?;
+        let most = "the most, while nobody else needs it; given back when somebody does";
+        write!(f, "{}  {most}", line("cached data, most", self.pinned_max()))
     }
 }
 

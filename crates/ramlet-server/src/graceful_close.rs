@@ -1,4 +1,4 @@
-//! How a connection is closed gracefully: after its answers, but not later than its client goes silent.
+//! How a connection is served to its end, and closed gracefully: after its answers, but not later than its client goes silent.
 //!
 //! HTTP/2 ends in two steps, and the library waits for the client to confirm the first. One that sent its preface and
 //! nothing else confirms nothing: 150 of them kept all others out for a minute and more. HTTP/1 waits for the rest of a head.
@@ -8,15 +8,57 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::eviction::{EvictionGuard, InFlight};
 use crate::held_bytes::Held;
 use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_UNASKED};
 
+/// What comes of a new connection's first bytes; `None`: they fail, it is evicted, or `stopped` says so.
+pub async fn begin<T, E>(
+    first: impl Future<Output = Result<T, E>>,
+    guard: &EvictionGuard,
+    stopped: &mut watch::Receiver<bool>,
+) -> Option<T> {
+    tokio::select! {
+        first = first => first.ok(),
+        () = guard.evicted() => None,
+        _ = stopped.changed() => None,
+    }
+}
+
+/// Serves a connection until it ends; one that is evicted, or that `stopped` ends, is shut down by `shut_down` and closed gracefully.
+pub async fn serve_to_end<C, E>(
+    mut serving: Pin<&mut C>,
+    shut_down: fn(Pin<&mut C>),
+    guard: &EvictionGuard,
+    stopped: &mut watch::Receiver<bool>,
+) where
+    C: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let ended = tokio::select! {
+        ended = serving.as_mut() => Some(ended),
+        // The value is always "stop": nothing else is ever sent.
+        _ = stopped.changed() => None,
+        () = guard.evicted() => None,
+    };
+    let ended = match ended {
+        Some(ended) => Some(ended),
+        None => {
+            shut_down(serving.as_mut());
+            close_gracefully(serving, guard).await
+        }
+    };
+    if let Some(Err(e)) = ended {
+        tracing::debug!("a connection ended: {e}");
+    }
+}
+
 /// Waits for a connection that is to end, as long as it is being answered or was a moment ago. `None`: it wasn't waited for
 /// to its end.
-pub async fn close_gracefully<T>(
+async fn close_gracefully<T>(
     mut serving: Pin<&mut impl Future<Output = T>>,
     guard: &EvictionGuard,
 ) -> Option<T> {

@@ -19,7 +19,7 @@ use crate::audit::name_peer;
 use crate::body_drain;
 use crate::connection::Place;
 use crate::error::ApiError;
-use crate::graceful_close::{SentBody, close_gracefully};
+use crate::graceful_close::{SentBody, begin, serve_to_end};
 use crate::held_bytes::Held;
 use crate::http2::serve_http2;
 use crate::limits;
@@ -34,12 +34,7 @@ pub async fn serve_http1(
     place: Place,
 ) {
     let guard = &place.guard;
-    let http2 = tokio::select! {
-        http2 = stream.speaks_http2() => http2,
-        () = guard.evicted() => return,
-        _ = stopped.changed() => return,
-    };
-    let Ok(http2) = http2 else {
+    let Some(http2) = begin(stream.speaks_http2(), guard, &mut stopped).await else {
         return;
     };
     if http2 {
@@ -78,22 +73,8 @@ pub async fn serve_http1(
             }))
         }
     });
-    let mut serving = std::pin::pin!(builder.serve_connection(io, service));
-    let ended = tokio::select! {
-        ended = serving.as_mut() => Some(ended),
-        // The value is always "stop": nothing else is ever sent.
-        _ = stopped.changed() => {
-            serving.as_mut().graceful_shutdown();
-            close_gracefully(serving, guard).await
-        }
-        () = guard.evicted() => {
-            serving.as_mut().graceful_shutdown();
-            close_gracefully(serving, guard).await
-        }
-    };
-    if let Some(Err(e)) = ended {
-        tracing::debug!("a connection ended: {e}");
-    }
+    let serving = std::pin::pin!(builder.serve_connection(io, service));
+    serve_to_end(serving, http1::Connection::graceful_shutdown, guard, &mut stopped).await;
 }
 
 fn refuse(e: &ApiError) -> Response {

@@ -95,6 +95,13 @@ impl Ivf {
         self.rank_super_centroids(search.query, super_centroids, lists);
     }
 
+    /// Rows that are candidates for `wanted`: more where the request asks for oversampling, at most all.
+    pub(super) fn oversampled(&self, wanted: usize, want: &Want) -> usize {
+        let times = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
+        let rows = self.meta.shape.rows as usize;
+        ((wanted as f64 * times).ceil() as usize).min(rows).max(wanted)
+    }
+
     fn base_rank(&self) -> usize {
         base_rank(self.meta.shape.clusters)
     }

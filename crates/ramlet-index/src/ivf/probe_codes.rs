@@ -312,11 +312,7 @@ impl Ivf {
     ) -> Result<()> {
         self.rank_for(search, want, effort.probes, lists);
         let views = codes.views(search.query.kernels(), effort);
-        let wanted = search.top.k();
-        let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
-        let oversampled = ((wanted as f64 * over).ceil() as usize)
-            .min(self.meta.shape.rows as usize)
-            .max(wanted);
+        let oversampled = self.oversampled(search.top.k(), want);
         let per_scan = GROUPS as usize * GROUP;
         let code_lists = &mut lists.codes;
         code_lists.scanned.clear();

@@ -36,11 +36,8 @@ impl Ivf {
         buf: &mut AnonBuf,
     ) -> Result<()> {
         self.rank_for(search, want, effort.probes, lists);
-        let (view, wanted) = (products.groups.view(), search.top.k());
-        let over = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
-        let oversampled = ((wanted as f64 * over).ceil() as usize)
-            .min(self.meta.shape.rows as usize)
-            .max(wanted);
+        let view = products.groups.view();
+        let oversampled = self.oversampled(search.top.k(), want);
         // Without a number there is no telling whether a row is allowed: then none is dropped on another's account.
         let allowed = &search.allowed;
         let all_allowed = allowed.only.is_none() && allowed.deleted.is_none();

@@ -36,6 +36,21 @@ fn rows_add_up_to_exactly_the_budget() {
 }
 
 #[test]
+fn every_row_says_what_it_is_for() {
+    let table = plan(64 * MB, 2).expect("64 MB");
+    let lines = table.to_string();
+    assert_eq!(lines.lines().count(), table.rows().len() + 2, "{lines}");
+    for row in table.rows() {
+        let line = lines.lines().find(|line| line.starts_with(row.name));
+        assert!(
+            line.is_some_and(|line| line.ends_with(row.kind.meaning())),
+            "{lines}"
+        );
+    }
+    assert!(lines.contains("64.00 MB\n"), "{lines}");
+}
+
+#[test]
 fn the_least_memory_that_an_error_names_works_and_one_byte_less_does_not() {
     for threads in [1, 2, 8, 64] {
         let refused = plan(5 * MB, threads).expect_err("5 MB");

@@ -17,7 +17,7 @@ use crate::audit::name_peer;
 use crate::balancer::Calls;
 use crate::connection::Place;
 use crate::error::ApiError;
-use crate::graceful_close::{SentBody, close_gracefully};
+use crate::graceful_close::{SentBody, begin, serve_to_end};
 use crate::held_bytes::Held;
 use crate::limits;
 use crate::timed_io::TimedIo;
@@ -65,12 +65,7 @@ pub async fn serve_http2<S, B>(
     B::Data: Send,
     B::Error: Into<Cause>,
 {
-    let begun = tokio::select! {
-        begun = TimedIo::after_preface(stream) => begun,
-        () = guard.evicted() => return,
-        _ = stopped.changed() => return,
-    };
-    let Ok(io) = begun else {
+    let Some(io) = begin(TimedIo::after_preface(stream), guard, &mut stopped).await else {
         return;
     };
     let service = service_fn(|mut request: Request<Incoming>| {
@@ -100,19 +95,6 @@ pub async fn serve_http2<S, B>(
     });
     meter.calls_are_apart();
     let builder = http2(app.http2, Calls(meter.clone()));
-    let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
-    let ended = tokio::select! {
-        ended = serving.as_mut() => Some(ended),
-        _ = stopped.changed() => {
-            serving.as_mut().graceful_shutdown();
-            close_gracefully(serving, guard).await
-        }
-        () = guard.evicted() => {
-            serving.as_mut().graceful_shutdown();
-            close_gracefully(serving, guard).await
-        }
-    };
-    if let Some(Err(e)) = ended {
-        tracing::debug!("a connection ended: {e}");
-    }
+    let serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    serve_to_end(serving, http2::Connection::graceful_shutdown, guard, &mut stopped).await;
 }
