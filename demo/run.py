@@ -102,14 +102,14 @@ def report_memory(server, cgroup):
     ledger = memory.get("ledger") or {}
     held = {c["name"]: c for c in ledger.get("consumers", [])}
     # Data in RAM takes what other rows have free, and gives it back when they need it: no breach of the budget.
-    print(f"\n  {'what lies in RAM':<24}{'budget':>12}{'in use':>12}{'of it lent':>12}{'at most':>12}")
+    print(f"\n  {'what lies in RAM':<24}{'budget':>12}{'in use':>12}{'from others':>12}{'at most':>12}")
     for row in (memory.get("budget") or {}).get("rows", []):
         consumer = held.get(row["name"])
         used = consumer["used_bytes"] if consumer else 0
-        lent = mb(used - row["bytes"]) if used > row["bytes"] else ""
+        others = mb(used - row["bytes"]) if used > row["bytes"] else ""
         now, peak = (mb(used), mb(consumer["peak_bytes"])) if consumer else ("", "")
-        print(f"  {row['name']:<24}{mb(row['bytes']):>12}{now:>12}{lent:>12}{peak:>12}")
-    print("  of it lent: reclaimable, it belongs to other rows and goes back when they need it")
+        print(f"  {row['name']:<24}{mb(row['bytes']):>12}{now:>12}{others:>12}{peak:>12}")
+    print("  from others: it belongs to other rows and goes back when they need it")
     if ledger:
         limit, now, peak = (mb(ledger[key]) for key in ("limit_bytes", "used_bytes", "peak_bytes"))
         print(f"  {'all of them together':<24}{limit:>12}{now:>12}{'':>12}{peak:>12}")
@@ -145,7 +145,7 @@ def demo(directory, keep):
             raise SystemExit(f"recall@{K} is {recall:.4f}: below the 0.9 that the demo stands for")
         print("Go on: target/release/ramlet serve --memory 135MB     the Qdrant API on http://localhost:6333")
         print("       target/release/ramlet import FILE --collection NAME     .npy .fvecs .fbin .hdf5 .jsonl")
-        print("The page at /dashboard shows what holds the RAM. From Python: pip install qdrant-client, and point it at that address.")
+        print("The page at /dashboard shows what the RAM is used for. From Python: pip install qdrant-client, and point it at that address.")
         if keep:
             input("The server runs until Enter is pressed. ")
     finally:
