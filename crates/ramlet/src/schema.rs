@@ -387,8 +387,9 @@ fn settings(
 }
 
 fn strict(config: &CollectionConfig) -> std::result::Result<Option<StrictMode>, String> {
-    let kept = config.other.get(key::STRICT).map(StrictMode::deserialize);
-    kept.transpose().map_err(|e| format!("{}: {e}", key::STRICT))
+    let kept = config.other.get(key::STRICT).filter(|kept| !kept.is_null());
+    let mode = kept.map(StrictMode::deserialize);
+    mode.transpose().map_err(|e| format!("{}: {e}", key::STRICT))
 }
 
 /// A threshold of 0 means that nothing is ever indexed, so nothing waits for an index either.
@@ -432,7 +433,9 @@ mod tests {
             serde_json::from_value(whole).expect("settings of some version")
         };
         let schema = |config: &CollectionConfig| Schema::new(config, &Slots::for_config(config));
-        assert!(schema(&config(json!({}))).is_ok());
+        for unset in [json!({}), json!({"other": {"strict_mode_config": null}})] {
+            assert!(schema(&config(unset)).is_ok());
+        }
         for (change, named) in [
             (
                 json!({"other": {"quantization_config": {"later": {}}}}),
