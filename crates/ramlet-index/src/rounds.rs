@@ -63,7 +63,7 @@ pub(crate) struct Rounds {
     by_payload: bool,
     /// More is wanted than was measured, and nothing filters.
     deep: bool,
-    /// the query is out of distribution, and nothing filters; how many clusters are visited at most.
+    /// The query is out of distribution, and nothing filters; how many clusters are visited at most.
     out_of_distribution: Option<usize>,
     /// Rows are deleted, and it isn't known to be more or less of those around the query.
     minds_gone: bool,

@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(
             of_room(83_999_999),
             with_ids(100),
-            "a sub-quantizers for each dimension at most"
+            "a sub-quantizer for each dimension at most"
         );
         // A sixteenth is left.
         assert_eq!(of_room(50_240_000), with_ids(88));
