@@ -21,9 +21,8 @@ pub enum Codes {
     /// 1 bit, and `bits` in all where there are finer ones.
     Signs { bits: u64 },
     /// Sub-quantizers of 4 bits: one for every two dimensions, or as many as there is room for.
-    Product { subquantizers: u64 },
-    /// The same with rows' numbers, which are as many as there is room for.
-    ProductWithIds { subquantizers: u64 },
+    /// With the rows' numbers, where there is room for these too.
+    Product { subquantizers: u64, row_ids: bool },
 }
 
 /// Bytes of all points' codes: in RAM, and of the file.

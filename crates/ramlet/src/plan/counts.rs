@@ -154,8 +154,8 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     let rows = spec.points as f64;
     let missing = match codes {
         None => OF_ROWS,
-        Some(Codes::Product { .. }) => OF_PRODUCTS,
-        Some(codes @ Codes::ProductWithIds { .. }) => Missing {
+        Some(Codes::Product { row_ids: false, .. }) => OF_PRODUCTS,
+        Some(codes @ Codes::Product { row_ids: true, .. }) => Missing {
             by_codes: 0.0,
             share: on_line(&SHARE_OF_NUMBERED, error(codes, spec.dims)).min(OF_FINE.share),
         },
@@ -173,7 +173,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     // More results reach further out: as if so much less could be missed.
     let further = (f64::from(spec.k) / 10.0).powf(0.25);
     let by_kth_distance = match (spec.hardness, codes) {
-        (Hardness::Hard, Some(Codes::ProductWithIds { .. })) => BY_KTH_DISTANCE_WITH_IDS,
+        (Hardness::Hard, Some(Codes::Product { row_ids: true, .. })) => BY_KTH_DISTANCE_WITH_IDS,
         (Hardness::Hard, Some(_)) if missing.by_codes == 0.0 => BY_KTH_DISTANCE,
         (Hardness::Hard | Hardness::Easy, _) => 1.0,
     };
@@ -210,8 +210,8 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     };
     let growth: &[(f64, f64)] = match codes {
         Codes::Signs { .. } if error(codes, spec.dims) < SHARP => &AMBIGUOUS_GROWTH_OF_SHARP,
-        Codes::Product { .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
-        Codes::Signs { .. } | Codes::ProductWithIds { .. } => &AMBIGUOUS_GROWTH,
+        Codes::Product { row_ids: false, .. } => &AMBIGUOUS_GROWTH_OF_PRODUCTS,
+        Codes::Signs { .. } | Codes::Product { row_ids: true, .. } => &AMBIGUOUS_GROWTH,
     };
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
@@ -235,7 +235,7 @@ fn error(codes: Codes, dims: u64) -> f64 {
 fn bits(codes: Codes, dims: u64) -> f64 {
     match codes {
         Codes::Signs { bits } => bits as f64,
-        Codes::Product { subquantizers } | Codes::ProductWithIds { subquantizers } => {
+        Codes::Product { subquantizers, .. } => {
             PRODUCT_BITS * (2 * subquantizers) as f64 / dims.max(1) as f64
         }
     }
@@ -342,7 +342,21 @@ mod tests {
         let reads = |codes| ambiguous(&spec, codes);
         near(reads(Codes::Signs { bits: 3 }), 11.3);
         // 64 and 32 MB of records/2026-11-23-xeon-2core/million-avx512-2.json; there 10 of 40 are ids.
-        close(reads(Codes::ProductWithIds { subquantizers: 88 }), 8.7, 0.95);
-        close(reads(Codes::Product { subquantizers: 45 }), 30.3, 0.95);
+        close(
+            reads(Codes::Product {
+                subquantizers: 88,
+                row_ids: true,
+            }),
+            8.7,
+            0.95,
+        );
+        close(
+            reads(Codes::Product {
+                subquantizers: 45,
+                row_ids: false,
+            }),
+            30.3,
+            0.95,
+        );
     }
 }

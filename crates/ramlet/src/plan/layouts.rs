@@ -116,12 +116,6 @@ struct Built {
     codes: Vec<CodeKind>,
 }
 
-#[derive(Clone, Copy)]
-enum Products {
-    Plain { subquantizers: u64 },
-    WithIds { subquantizers: u64 },
-}
-
 impl Built {
     /// `None` where there is no room for the fewest clusters.
     fn within(spec: &Spec, machine: &Machine, memory: &Memory, room: u64) -> Option<Built> {
@@ -166,14 +160,10 @@ impl Built {
         all
     }
 
-    fn products(&self) -> Option<Products> {
+    /// Sub-quantizers of its product codes, and whether these have the rows' numbers.
+    fn products(&self) -> Option<(u64, bool)> {
         self.codes.iter().find_map(|kind| match *kind {
-            CodeKind::Product { m, row_ids: false } => Some(Products::Plain {
-                subquantizers: m.into(),
-            }),
-            CodeKind::Product { m, row_ids: true } => Some(Products::WithIds {
-                subquantizers: m.into(),
-            }),
+            CodeKind::Product { m, row_ids } => Some((m.into(), row_ids)),
             _ => None,
         })
     }
@@ -225,9 +215,9 @@ fn clusters_of(spec: &Spec, built: &Built) -> Vec<Shape> {
             .then_some(Layout::OneBit),
         extended: extended.map(|_| Layout::Extended),
         low: low.map(|_| Layout::ExtendedLow),
-        product: built.products().map(|products| match products {
-            Products::WithIds { .. } => Layout::ProductWithIds,
-            Products::Plain { .. } => Layout::Product,
+        product: built.products().map(|(_, row_ids)| match row_ids {
+            true => Layout::ProductWithIds,
+            false => Layout::Product,
         }),
         residual: built
             .has(|kind| matches!(kind, CodeKind::Residual { .. }))
@@ -385,14 +375,13 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
             (Work::Signs { planes: 0 }, Some(Codes::Signs { bits: 1 }))
         }
         Layout::Product | Layout::ProductWithIds => match products {
-            Some(Products::WithIds { subquantizers }) => (
-                Work::Product { subquantizers },
-                Some(Codes::ProductWithIds { subquantizers }),
-            ),
-            Some(Products::Plain { subquantizers }) => (
-                Work::Product { subquantizers },
-                Some(Codes::Product { subquantizers }),
-            ),
+            Some((subquantizers, row_ids)) => {
+                let codes = Codes::Product {
+                    subquantizers,
+                    row_ids,
+                };
+                (Work::Product { subquantizers }, Some(codes))
+            }
             None => (Work::Rows, None),
         },
         Layout::ExtendedLow => {
@@ -414,7 +403,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         }
         Some(codes) if !vectors && layout != Layout::Residual => {
             let spared = match codes {
-                Codes::Product { .. } if sq8.is_some() => counts::SQ8_READS,
+                Codes::Product { row_ids: false, .. } if sq8.is_some() => counts::SQ8_READS,
                 _ => 1.0,
             };
             counts.reads_vectors = counts::ambiguous(spec, codes) * spared;
