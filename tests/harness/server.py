@@ -1,5 +1,7 @@
 """`ramlet serve` as a process: started on a free port, waited for, stopped, killed, started again on the same data."""
 
+import functools
+import itertools
 import os
 import signal
 import socket
@@ -20,10 +22,44 @@ def binary():
     return path
 
 
+class Ports:
+    """Ports for this process alone, below those that the kernel gives to connections: a server that is started again finds its own still free."""
+
+    FIRST, EACH, BLOCKS = 12_000, 400, 50
+
+    def __init__(self):
+        self.mine = socket.socket(socket.AF_UNIX)
+        for block in range(self.BLOCKS):
+            try:
+                # A name that the kernel lets one process have, for as long as it lives.
+                self.mine.bind(f"\0ramlet-ports-{block}")
+                break
+            except OSError:
+                continue
+        else:
+            raise RuntimeError("all blocks of ports are taken")
+        first = self.FIRST + block * self.EACH
+        self.turn = itertools.cycle(range(first, first + self.EACH))
+
+    def next(self):
+        for port in itertools.islice(self.turn, self.EACH):
+            with socket.socket() as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    sock.bind(("127.0.0.1", port))
+                    return port
+                except OSError:
+                    continue
+        raise RuntimeError("no port is free")
+
+
+@functools.cache
+def ports():
+    return Ports()
+
+
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    return ports().next()
 
 
 class Server:
