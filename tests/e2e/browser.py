@@ -1,5 +1,6 @@
 """A Chromium that is told what to do, over a pair of pipes: no driver and no library is needed."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,8 +19,8 @@ class Page:
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", f"--window-size={size}"]
         theirs_in, self.write_end = os.pipe()
         self.read_end, theirs_out = os.pipe()
-        # Not in the way of the numbers that they get.
-        high = [os.dup2(theirs_in, 100), os.dup2(theirs_out, 101)]
+        # Not in the way of the numbers that they get, nor of what else is open here.
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD, WRITES + 1) for end in (theirs_in, theirs_out)]
 
         def arrange():
             for given, wanted in zip(high, (READS, WRITES)):
