@@ -64,7 +64,7 @@ def used(path, raw):
 
 
 def damaged(damage, path, raw, older, others, namesakes, rng):
-    """The file's bytes afterwards; b"" is an empty file, None no file, and the bytes as they were: there is no such damage here."""
+    """`older`, `others` and `namesakes` read files, which only some damages need. The file's bytes afterwards; b"" is an empty file, None no file, and the bytes as they were: there is no such damage here."""
     pages = -(-used(path, raw) // PAGE)
     at = rng.randrange(pages) * PAGE
 
@@ -83,7 +83,7 @@ def damaged(damage, path, raw, older, others, namesakes, rng):
             return raw
         return raw[:first] + raw[second : second + PAGE] + raw[first + PAGE : second] + raw[first : first + PAGE] + raw[second + PAGE :]
     if damage in ("another file", "another collection's"):
-        choices = [o for o in (others if damage == "another file" else namesakes) if o != raw]
+        choices = [o for o in (others if damage == "another file" else namesakes)() if o != raw]
         # Of the same length, if there is one: others are told by that alone.
         choices = [o for o in choices if len(o) == len(raw)] or choices
         return rng.choice(choices) if choices else raw
@@ -100,7 +100,7 @@ def damaged(damage, path, raw, older, others, namesakes, rng):
         "zero first page": lambda: zeroed(0),
         "zero a page": lambda: zeroed(at),
         "zero all": lambda: bytes(len(raw)),
-        "older version": lambda: raw if older is None else older,
+        "older version": lambda: raw if (before := older()) is None else before,
         "delete": lambda: None,
     }[damage]()
 
@@ -119,6 +119,8 @@ class Bench:
         for file in self.files:
             self.by_kind[kinds.kind_of(file)].append(file)
         self.answers = [None] * len(self.questions)
+        # What was read of files that every copy has, but for the zeros at their ends.
+        self.begins = {}
         verdict, said = self.ask(self.copy(), learn=True)
         if verdict != "unaffected":
             raise RuntimeError(f"the sound directory isn't: {verdict}: {said}")
@@ -138,16 +140,16 @@ class Bench:
             if file.name[0].isdigit() or file.name.startswith(("MANIFEST", "CATALOG")):
                 os.link(self.sound / file, target / file)
             else:
-                self.sparse(self.sound / file, target / file)
+                self.sparse(file, target / file)
         return target
 
-    @staticmethod
-    def sparse(source, target):
-        """Logs are mostly zeros."""
-        raw = source.read_bytes()
+    def sparse(self, file, target):
+        """Logs are mostly zeros, which are read once."""
+        if file not in self.begins:
+            self.begins[file] = (self.sound / file).read_bytes().rstrip(b"\0")
         with open(target, "wb") as out:
-            out.write(raw.rstrip(b"\0"))
-            out.truncate(len(raw))
+            out.write(self.begins[file])
+            out.truncate((self.sound / file).stat().st_size)
 
     def previous(self, file):
         """An older version of the file: of the earlier stage, or, of a numbered one, the number before."""
@@ -163,8 +165,14 @@ class Bench:
         """A copy with that damage, or None where there is none of the kind."""
         raw = (self.sound / file).read_bytes()
         others = [o for o in self.by_kind[kinds.kind_of(file)] if o != file]
-        namesakes = [(self.sound / o).read_bytes() for o in others if o.name == file.name]
-        after = damaged(damage, file, raw, self.previous(file), [(self.sound / o).read_bytes() for o in others], namesakes, rng)
+
+        def of_kind():
+            return [(self.sound / o).read_bytes() for o in others]
+
+        def namesakes():
+            return [(self.sound / o).read_bytes() for o in others if o.name == file.name]
+
+        after = damaged(damage, file, raw, lambda: self.previous(file), of_kind, namesakes, rng)
         if after == raw:
             return None
         target = self.copy()
