@@ -3,9 +3,13 @@
 import random
 import time
 
+import numpy as np
 import pytest
 
 from harness.server import Server
+
+# Beside others the one of 18 MB had a third of what was planned in RAM, a minute later too: a longer wait doesn't mend it.
+pytestmark = pytest.mark.alone
 
 C = "planned"
 # Points, dimensions, element, MB: above the threshold of 10,000 KiB, in budgets where a build's scratch is small, and below it.
@@ -20,15 +24,15 @@ BYTES = {"float32": 4, "float16": 2, "uint8": 1}
 
 def load(http, points, dims, element):
     draw = random.Random(dims)
-    centres = [[draw.gauss(0, 1) for _ in range(dims)] for _ in range(20)]
+    centres = np.array([[draw.gauss(0, 1) for _ in range(dims)] for _ in range(20)])
     # Few random numbers a row: it is the number of bytes that counts.
     for first in range(0, points, 20):
         vectors = []
         for _ in range(first, min(first + 20, points)):
             centre, shift = draw.choice(centres), draw.randrange(1, dims)
-            other = draw.choice(centres)
-            values = (a + 0.5 * b for a, b in zip(centre, other[shift:] + other[:shift]))
-            vectors.append([round(128 + 30 * x) % 256 for x in values] if element == "uint8" else [round(x, 3) for x in values])
+            values = centre + 0.5 * np.roll(draw.choice(centres), -shift)
+            vectors.append(np.rint(128 + 30 * values).astype(int) % 256 if element == "uint8" else values.round(3))
+        vectors = np.array(vectors).tolist()
         ids = list(range(first, first + len(vectors)))
         http.call("PUT", f"/collections/{C}/points?wait=true", {"batch": {"ids": ids, "vectors": vectors}})
 
