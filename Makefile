@@ -4,15 +4,15 @@ PYTHON ?= python3
 VENV   := .venv
 STAMP  := $(VENV)/installed
 OTHERS := .venv-integrations
-# `make e2e WORKERS=2` is quicker, but not for a verdict: beside each other tests of tight budgets and of benches may lack memory or time.
-WORKERS ?= 0
+# Of the end-to-end tests so many run beside each other; 0: all one after the other.
+WORKERS ?= 2
 
 .PHONY: demo test e2e integrations build clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
-	@echo "make e2e     the second half of make test"
+	@echo "make e2e     the second half of make test; WORKERS=0: one test at a time"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
 
 demo: build
@@ -24,7 +24,13 @@ test:
 	@$(MAKE) --no-print-directory e2e
 
 e2e: build $(STAMP)
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/e2e
+ifeq ($(WORKERS),0)
+	$(VENV)/bin/python -m pytest tests/e2e
+else
+	@# Those that are marked "alone" come afterwards, whatever became of the others.
+	together=0; $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "not alone" tests/e2e || together=$$?; \
+	$(VENV)/bin/python -m pytest -m alone tests/e2e && exit $$together
+endif
 
 # Programs of other people in an environment of their own: what they need is large, and theirs to change.
 integrations: build $(OTHERS)/installed

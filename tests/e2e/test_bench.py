@@ -184,6 +184,7 @@ def test_search_over_grpc(server, http, tmp_path, cache):
     http.call("DELETE", path)
 
 
+@pytest.mark.alone
 def test_search_of_a_running_collection_at_a_rate(server, http, tmp_path):
     path, out = "/collections/bench-running", tmp_path / "out.json"
     http.call("PUT", path, {"vectors": {"size": 4, "distance": "Dot"}})

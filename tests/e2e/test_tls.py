@@ -178,6 +178,7 @@ def test_what_is_no_tls_is_cut(server, said):
     assert server.client().count("c").count == 50
 
 
+@pytest.mark.alone
 def test_handshakes_without_an_end_keep_nobody_out_nor_a_stop(tmp_path):
     if conftest.SELF:
         pytest.skip("needs a server")
