@@ -43,17 +43,29 @@ pub enum EnvelopeKind {
 
 /// The whole file, padded to pages.
 pub fn encode(kind: EnvelopeKind, body: &[u8]) -> Vec<u8> {
-    let bytes = (HEADER_BYTES + body.len()).next_multiple_of(PAGE);
-    let mut out = Vec::with_capacity(bytes);
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&(kind as u16).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    let mut out = begin(body.len());
     out.extend_from_slice(body);
+    seal(kind, out)
+}
+
+/// Room for the header, behind which a body of about so many bytes is to be put: [`seal`] then needs no copy of it.
+pub fn begin(body_bytes: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity((HEADER_BYTES + body_bytes).next_multiple_of(PAGE));
+    out.resize(HEADER_BYTES, 0);
+    out
+}
+
+/// The whole file, of what was put behind [`begin`].
+pub fn seal(kind: EnvelopeKind, mut out: Vec<u8>) -> Vec<u8> {
+    let body_bytes = (out.len() - HEADER_BYTES) as u64;
+    out[..8].copy_from_slice(MAGIC);
+    out[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    out[10..12].copy_from_slice(&(kind as u16).to_le_bytes());
+    out[12..16].fill(0);
+    out[16..24].copy_from_slice(&body_bytes.to_le_bytes());
     let crc = checksum(&out);
     out[12..16].copy_from_slice(&crc.to_le_bytes());
-    out.resize(bytes, 0);
+    out.resize(out.len().next_multiple_of(PAGE), 0);
     out
 }
 

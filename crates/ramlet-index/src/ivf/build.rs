@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 
-use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_format::rows::RowsLayout;
 use ramlet_io::{Storage, WriteFile};
 
@@ -61,9 +60,9 @@ const LEAST_PER_DIM: usize = 190;
 const LEAST_PER_DIM_PRODUCT: usize = 440;
 
 /// Clusters that an index may have at most, if its build has so much scratch: centroids, while they are trained and encoded, exist
-/// twice; each has a price, and what it is compared with.
+/// twice; each has a price, and what it is compared with. A third is for the rest.
 pub fn clusters_most(scratch_bytes: u64, dims: usize) -> u64 {
-    scratch_bytes / 6 / (dims as u64 + 20)
+    scratch_bytes / 3 / (dims as u64 + 20)
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
@@ -268,16 +267,14 @@ impl<'p> Build<'p> {
         drop(buckets);
         self.write_positions(&order, files)?;
         let shape = self.shape(centroids.view().count(), coded.unit, files);
-        let body = meta::encode(
+        let file = meta::encode(
             shape,
             &calibration,
             &starts(&counts),
             &centroids.view(),
             model.as_ref(),
         );
-        files
-            .centroids
-            .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        files.centroids.append(&file)?;
         Ok(IvfBuilt {
             rows: self.rows as u32,
             clusters: counts.len() as u32,
@@ -593,16 +590,14 @@ impl<'p> Build<'p> {
         let calibration = Calibration::default();
         let rotation = self.rotation();
         let model = self.product_model(&[], rotation.as_ref(), &centroids.view(), files)?;
-        let body = meta::encode(
+        let file = meta::encode(
             self.shape(1, 1.0, files),
             &calibration,
             &[0, 0],
             &centroids.view(),
             model.as_ref(),
         );
-        files
-            .centroids
-            .append(&envelope::encode(EnvelopeKind::Centroids, &body))?;
+        files.centroids.append(&file)?;
         Ok(IvfBuilt {
             rows: 0,
             clusters: 1,

@@ -146,10 +146,12 @@ pub(super) fn block_points(dims: usize) -> usize {
     (BLOCK_BYTES / dims.max(1)).clamp(16, 512)
 }
 
-/// One round's sums: `4 * dims + 4` bytes a cluster.
+/// One round's sums, of as many clusters at a time as there is memory for: `4 * dims` bytes each.
 pub(super) struct Round {
     dims: usize,
     sums: Vec<f32>,
+    /// The cluster of the first sum.
+    first: usize,
     pub(super) counts: Vec<u32>,
     /// Clusters that have met so many points, and that point, again and again: where to put another centroid.
     pub(super) crossings: Vec<(u32, Vec<u8>)>,
@@ -157,57 +159,83 @@ pub(super) struct Round {
     /// Sum of the points' squared lengths, and their number.
     squares: f64,
     points: u64,
+    /// What of the squared lengths the means explain, and the squared ways from the centroids to them, of the clusters moved.
+    explained: f64,
+    ways: f64,
 }
 
 impl Round {
-    pub(super) fn bytes_for(count: usize, dims: usize) -> usize {
-        count * (4 * dims + 4)
+    pub(super) fn bytes_for(at_once: usize, dims: usize) -> usize {
+        4 * at_once * dims
     }
 
-    /// Notes a point of each cluster whenever it has `crossing` more; 0 notes none.
-    pub(super) fn new(count: usize, dims: usize, crossing: u32) -> Round {
+    /// With sums of `at_once` clusters. Notes a point of each cluster whenever it has `crossing` more; 0 notes none.
+    pub(super) fn new(count: usize, at_once: usize, dims: usize, crossing: u32) -> Round {
         Round {
             dims,
-            sums: vec![0.0; count * dims],
+            sums: vec![0.0; at_once * dims],
+            first: 0,
             counts: vec![0; count],
             crossings: Vec::new(),
             crossing,
             squares: 0.0,
             points: 0,
+            explained: 0.0,
+            ways: 0.0,
         }
     }
 
     fn clear(&mut self) {
-        self.sums.fill(0.0);
+        self.begin(0);
         self.counts.fill(0);
         self.crossings.clear();
         (self.squares, self.points) = (0.0, 0);
+        (self.explained, self.ways) = (0.0, 0.0);
+    }
+
+    /// From now on the sums are those of the clusters from `first` on.
+    pub(super) fn begin(&mut self, first: usize) {
+        self.first = first;
+        self.sums.fill(0.0);
+    }
+
+    /// The clusters that there are sums of.
+    fn summed(&self) -> std::ops::Range<usize> {
+        self.first..(self.first + self.sums.len() / self.dims).min(self.counts.len())
+    }
+
+    /// Counts points, of which each cluster is known, and notes crossings. Each point once a round.
+    pub(super) fn count(&mut self, points: Points<'_>, clusters: &[u32]) {
+        for (point, cluster) in points.bytes.chunks_exact(points.stride()).zip(clusters) {
+            let count = &mut self.counts[*cluster as usize];
+            *count += 1;
+            if self.crossing > 0 && count.is_multiple_of(self.crossing) {
+                self.crossings.push((*cluster, point.to_vec()));
+            }
+        }
+        self.points += points.count() as u64;
+        self.squares += points
+            .iter()
+            .map(|(codes, scale)| f64::from(crate::centroids::square(codes, scale)))
+            .sum::<f64>();
     }
 
     /// Adds points to the sums of their clusters. Each thread has clusters of its own, so that sums don't depend on
     /// how many threads there are.
     pub(super) fn add(&mut self, points: Points<'_>, clusters: &[u32], threads: usize) {
-        let dims = self.dims;
-        let before = if self.crossing > 0 {
-            self.counts.clone()
-        } else {
-            Vec::new()
-        };
-        let (share, table) = (self.counts.len().div_ceil(threads.max(1)).max(1), kernels());
+        let (dims, first) = (self.dims, self.first);
+        let summed = self.summed().len();
+        let (share, table) = (summed.div_ceil(threads.max(1)).max(1), kernels());
         std::thread::scope(|scope| {
-            let shares = self
-                .sums
-                .chunks_mut(share * dims)
-                .zip(self.counts.chunks_mut(share));
-            for (first, (sums, counts)) in (0..).step_by(share).zip(shares) {
+            let shares = self.sums[..summed * dims].chunks_mut(share * dims);
+            for (first, sums) in (first..).step_by(share).zip(shares) {
                 let mut work = move || {
                     for ((codes, scale), cluster) in points.iter().zip(clusters) {
-                        let Some(at) = (*cluster as usize).checked_sub(first) else {
-                            continue;
-                        };
-                        let Some(count) = counts.get_mut(at) else { continue };
-                        *count += 1;
-                        table.add_bytes(&mut sums[at * dims..][..dims], codes, scale);
+                        let at = (*cluster as usize).checked_sub(first);
+                        let sum = at.and_then(|at| sums.get_mut(at * dims..(at + 1) * dims));
+                        if let Some(sum) = sum {
+                            table.add_bytes(sum, codes, scale);
+                        }
                     }
                 };
                 if threads > 1 {
@@ -217,81 +245,64 @@ impl Round {
                 }
             }
         });
-        self.note_crossings(before, points, clusters);
-        self.points += points.count() as u64;
-        self.squares += points
-            .iter()
-            .map(|(codes, scale)| f64::from(crate::centroids::square(codes, scale)))
-            .sum::<f64>();
     }
 
-    fn note_crossings(&mut self, mut counts: Vec<u32>, points: Points<'_>, clusters: &[u32]) {
-        if self.crossing == 0 {
-            return;
-        }
-        for (point, cluster) in points.bytes.chunks_exact(points.stride()).zip(clusters) {
-            let count = &mut counts[*cluster as usize];
-            *count += 1;
-            if count.is_multiple_of(self.crossing) {
-                self.crossings.push((*cluster, point.to_vec()));
+    /// Moves the centroids that there are sums of to the means of their points.
+    pub(super) fn move_centroids(&mut self, level: &mut Level) {
+        let mut centre = Vec::new();
+        for i in self.summed() {
+            let count = self.counts[i] as f32;
+            if count == 0.0 {
+                continue;
             }
+            let sum = &mut self.sums[(i - self.first) * self.dims..][..self.dims];
+            level.centroids.decode_relative(i, &mut centre);
+            let inverse = 1.0 / count;
+            let (mut square, mut way) = (0.0f32, 0.0f32);
+            for (sum, centre) in sum.iter_mut().zip(&centre) {
+                square += *sum * *sum;
+                way += (*sum - centre * count).powi(2);
+                *sum *= inverse;
+            }
+            self.explained += f64::from(square) / f64::from(count);
+            self.ways += f64::from(way / count);
+            level.centroids.set_relative(i, sum);
         }
     }
 
-    /// Mean squared distance of the points to the means of their clusters.
-    pub(super) fn distance(&self) -> f32 {
-        let explained = self
-            .sums
-            .chunks_exact(self.dims)
-            .zip(&self.counts)
-            .map(|(sum, count)| {
-                let square: f32 = sum.iter().map(|value| value * value).sum();
-                f64::from(square) / f64::from((*count).max(1))
-            });
-        ((self.squares - explained.sum::<f64>()).max(0.0) / self.points.max(1) as f64) as f32
+    /// Mean squared distance of the points to the means of their clusters, once all are moved.
+    fn distance(&self) -> f32 {
+        ((self.squares - self.explained).max(0.0) / self.points.max(1) as f64) as f32
     }
 
     /// Mean squared way from the centroids to the means of their points, per [`Round::distance`].
-    pub(super) fn drift(&self, level: &Level) -> f32 {
-        let mut centre = Vec::new();
-        let mut way = 0.0;
-        for (i, (sum, count)) in self.sums.chunks_exact(self.dims).zip(&self.counts).enumerate() {
-            level.centroids.decode_relative(i, &mut centre);
-            let count = *count as f32;
-            let steps = sum
-                .iter()
-                .zip(&centre)
-                .map(|(sum, centre)| (sum - centre * count).powi(2));
-            way += f64::from(steps.sum::<f32>() / count.max(1.0));
-        }
-        (way / self.points.max(1) as f64) as f32 / self.distance().max(f32::MIN_POSITIVE)
+    pub(super) fn drift(&self) -> f32 {
+        (self.ways / self.points.max(1) as f64) as f32 / self.distance().max(f32::MIN_POSITIVE)
     }
 
-    /// Moves each centroid to the mean of its points and changes its price; the empty ones go to where there are
-    /// many.
+    /// Changes the prices once all centroids are moved; the empty ones go to where there are many. The sums are gone.
     pub(super) fn finish(&mut self, level: &mut Level) {
+        self.sums = Vec::new();
+        self.set_prices(level);
+    }
+
+    fn set_prices(&mut self, level: &mut Level) {
         let distance = self.distance();
         let mean = self.points as f32 / self.counts.len() as f32;
-        for (i, count) in self.counts.iter().enumerate() {
-            if *count > 0 {
-                let inverse = 1.0 / *count as f32;
-                let sum = &mut self.sums[i * self.dims..][..self.dims];
-                sum.iter_mut().for_each(|value| *value *= inverse);
-                level.centroids.set_relative(i, sum);
-            }
+        for (price, count) in level.prices.iter_mut().zip(&self.counts) {
             let ratio = (*count as f32 + 0.5) / (mean + 0.5);
-            level.prices[i] += STEP * distance * ratio.ln().clamp(-1.0, 1.0);
+            *price += STEP * distance * ratio.ln().clamp(-1.0, 1.0);
         }
         split_into_empty(level, &mut self.counts);
         level.rebase();
     }
 }
 
-/// `k` clusters at most (1 at least) of the points (1 at least).
+/// `k` clusters at most (1 at least) of the points (1 at least), with about so many bytes of sums.
 pub(super) fn kmeans(
     points: Points<'_>,
     origin: &[f32],
-    k: usize,
+    (k, sums_bytes): (usize, usize),
     rounds: usize,
     threads: usize,
     seed: u64,
@@ -301,7 +312,8 @@ pub(super) fn kmeans(
     if k == points.count() {
         return level;
     }
-    let mut round = Round::new(k, points.dims, 0);
+    let at_once = (sums_bytes / Round::bytes_for(1, points.dims).max(1)).clamp(1, k);
+    let mut round = Round::new(k, at_once, points.dims, 0);
     let mut clusters = vec![0; points.count()];
     // A thread costs more to start than a few points to compare.
     let threads = if points.count() * k * points.dims < 1 << 21 {
@@ -312,8 +324,13 @@ pub(super) fn kmeans(
     for _ in 0..rounds {
         level.assign(points, &mut clusters, threads);
         round.clear();
-        round.add(points, &clusters, threads);
-        round.finish(&mut level);
+        round.count(points, &clusters);
+        for first in (0..k).step_by(at_once) {
+            round.begin(first);
+            round.add(points, &clusters, threads);
+            round.move_centroids(&mut level);
+        }
+        round.set_prices(&mut level);
     }
     level
 }

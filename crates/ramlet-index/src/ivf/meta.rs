@@ -27,6 +27,7 @@
 
 use std::ops::Range;
 
+use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_kernels::{Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
@@ -116,7 +117,7 @@ fn body_bytes(clusters: usize, (metric, dims): (Metric, usize), calibration_poin
         + super_centroids::bytes(clusters, metric, dims)
 }
 
-/// `starts` has one more entry than there are centroids.
+/// The file. `starts` has one more entry than there are centroids.
 pub(crate) fn encode(
     shape: Shape,
     calibration: &Calibration,
@@ -125,7 +126,8 @@ pub(crate) fn encode(
     model: Option<&ProductModel>,
 ) -> Vec<u8> {
     let of = (shape.metric, shape.dims);
-    let mut out = Vec::with_capacity(body_bytes(shape.clusters, of, calibration.points.len()));
+    let books = model.map(ProductModel::to_bytes).unwrap_or_default();
+    let mut out = envelope::begin(body_bytes(shape.clusters, of, calibration.points.len()) + books.len());
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
     put(&mut out, VERSION);
     put(&mut out, shape.dims as u32);
@@ -178,8 +180,8 @@ pub(crate) fn encode(
         .iter()
         .chain(&of_super_centroids)
         .for_each(|part| out.extend_from_slice(part));
-    out.extend(model.map(ProductModel::to_bytes).unwrap_or_default());
-    out
+    out.extend(books);
+    envelope::seal(EnvelopeKind::Centroids, out)
 }
 
 /// A body that was read and checked; views into it.
@@ -196,7 +198,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Takes a buffer whose bytes `body` are what `encode` wrote.
+    /// Takes a buffer whose bytes `body` are the body of what `encode` wrote.
     pub(crate) fn parse(buffer: AnonBuf, body: Range<usize>) -> Result<Meta> {
         let bytes = buffer
             .get(body.clone())

@@ -10,7 +10,7 @@ use super::kmeans::{Level, Round, kmeans};
 use super::order::{Order, bisect};
 use super::points::{POINT_TAIL, Points, append_point};
 use super::rebalance::rebalance;
-use super::spill::{BucketWriter, Buckets};
+use super::spill::{BucketWriter, Buckets, ListWriter};
 use super::tree::{ONE_LEVEL_MAX, Tree};
 use crate::centroids::Centroids;
 use crate::error::Result;
@@ -34,6 +34,9 @@ const REUSED_MIN: usize = 3;
 /// Mean squared way of the centroids in a round, per mean squared distance, beyond which clusters aren't reused. With 64
 /// points each they move by 1/64 of it by chance alone.
 const DRIFT_MAX: f32 = 0.1;
+
+/// Buffer of the list of the sample's clusters.
+const LIST_BUFFER_BYTES: usize = 16 << 10;
 
 const TRAIN_STEPS: u64 = 3 + GLOBAL_ROUNDS as u64;
 
@@ -59,7 +62,7 @@ impl Training<'_> {
             let leaves = kmeans(
                 self.points(&part),
                 self.origin,
-                self.clusters,
+                (self.clusters, self.sums_bytes()),
                 SUPER_CENTROID_ROUNDS,
                 self.threads,
                 self.seed,
@@ -76,12 +79,12 @@ impl Training<'_> {
     /// The clusters of another set of rows, where they suit these: moved, the large ones split, the small ones gone.
     /// `None` if the rows have drifted away from them.
     pub(super) fn reuse(&self, seeds: &Centroids) -> Result<Option<Tree>> {
-        if seeds.count() < self.clusters / REUSED_MIN || !self.sums_fit(self.clusters) {
+        if seeds.count() < self.clusters / REUSED_MIN {
             return Ok(None);
         }
         let mut tree = self.grouped(seeds);
-        let round = self.round(&tree)?;
-        if round.drift(&tree.leaves) > DRIFT_MAX {
+        let round = self.round(&mut tree)?;
+        if round.drift() > DRIFT_MAX {
             return Ok(None);
         }
         tree = self.next(tree, round, true);
@@ -109,13 +112,14 @@ impl Training<'_> {
         let super_centroids = ordered(&kmeans(
             points,
             self.origin,
-            count,
+            (count, self.sums_bytes()),
             SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
         ));
         let mut super_centroid_of = vec![0; seeds.count()];
         Tree::flat(super_centroids.clone()).assign_all(points, &mut super_centroid_of, self.threads);
+        drop(stored);
         let mut order: Vec<(u32, u32)> = super_centroid_of.into_iter().zip(0..).collect();
         order.sort_unstable();
         let mut grouped = Level::with_capacity(self.origin, seeds.count());
@@ -139,9 +143,14 @@ impl Training<'_> {
         Points { bytes, dims }
     }
 
-    /// Points that are clustered in memory at a time, at most: with their sums they take half of the scratch.
+    /// Points that are clustered in memory at a time, at most.
     fn room_points(&self) -> usize {
         (self.scratch_bytes / 3 / (self.stride() + 8)).max(1)
+    }
+
+    /// What sums of them may take.
+    fn sums_bytes(&self) -> usize {
+        self.scratch_bytes / 4
     }
 
     /// `wanted` of the bucket's `count` points, evenly chosen by lot.
@@ -173,7 +182,7 @@ impl Training<'_> {
         let super_centroids = kmeans(
             self.points(&part),
             self.origin,
-            count,
+            (count, self.sums_bytes()),
             SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
@@ -224,7 +233,7 @@ impl Training<'_> {
                 let own = kmeans(
                     self.points(&part),
                     self.origin,
-                    wanted,
+                    (wanted, self.sums_bytes()),
                     LEAF_ROUNDS,
                     self.threads,
                     seed,
@@ -242,39 +251,63 @@ impl Training<'_> {
         })
     }
 
-    /// Rounds over the whole sample, if their sums fit the scratch.
+    /// Rounds over the whole sample.
     fn refine(&self, mut tree: Tree, rounds: usize) -> Result<Tree> {
-        if !self.sums_fit(tree.leaves.count()) {
-            return Ok(tree);
-        }
         for i in 0..rounds {
-            let round = self.round(&tree)?;
+            let round = self.round(&mut tree)?;
             tree = self.next(tree, round, i + 1 < rounds);
             self.progress.report(Phase::Train, 4 + i as u64, TRAIN_STEPS);
         }
         Ok(tree)
     }
 
-    fn sums_fit(&self, count: usize) -> bool {
-        Round::bytes_for(count, self.origin.len()) <= self.scratch_bytes / 8 * 5
+    /// Clusters of which a round has sums at a time: as many as fit beside the tree and the points that it notes, or it goes over the sample
+    /// several times.
+    fn summed_at_once(&self, count: usize) -> usize {
+        let dims = self.origin.len();
+        let beside = count * (self.stride() + 20) / 3 * 5;
+        let room = (self.scratch_bytes / 6 * 5).saturating_sub(beside);
+        let room = room.max(self.scratch_bytes / 8);
+        (room / Round::bytes_for(1, dims).max(1)).clamp(1, count.max(1))
     }
 
-    /// The sample by the tree's leaves.
-    fn round(&self, tree: &Tree) -> Result<Round> {
-        let mean = self.points / self.clusters;
-        let mut round = Round::new(
-            tree.leaves.count(),
-            self.origin.len(),
-            (mean as u32).saturating_mul(3) / 2,
-        );
+    /// Assigns the sample to the tree's leaves, and moves these to the means of what they get.
+    fn round(&self, tree: &mut Tree) -> Result<Round> {
+        let (count, mean) = (tree.leaves.count(), self.points / self.clusters);
+        let at_once = self.summed_at_once(count);
+        let crossing = (mean as u32).saturating_mul(3) / 2;
+        let mut round = Round::new(count, at_once, self.origin.len(), crossing);
+        let list = || ListWriter::create(self.spill, "tmp-ivf-round", LIST_BUFFER_BYTES);
+        let mut list = (at_once < count).then(list).transpose()?;
         let mut clusters = Vec::new();
         self.sample.for_each_piece(0, |piece| {
             let points = self.points(piece);
             clusters.resize(points.count(), 0);
             tree.assign_all(points, &mut clusters, self.threads);
+            round.count(points, &clusters);
             round.add(points, &clusters, self.threads);
-            Ok(())
+            let list = list.iter_mut();
+            list.flat_map(|list| clusters.iter().map(|cluster| list.push(*cluster)))
+                .collect()
         })?;
+        round.move_centroids(&mut tree.leaves);
+        let Some(list) = list.map(ListWriter::finish).transpose()? else {
+            return Ok(round);
+        };
+        for first in (at_once..count).step_by(at_once) {
+            round.begin(first);
+            let mut assigned = list.values();
+            self.sample.for_each_piece(0, |piece| {
+                let points = self.points(piece);
+                clusters.clear();
+                for _ in 0..points.count() {
+                    clusters.extend(assigned.next()?);
+                }
+                round.add(points, &clusters, self.threads);
+                Ok(())
+            })?;
+            round.move_centroids(&mut tree.leaves);
+        }
         Ok(round)
     }
 
