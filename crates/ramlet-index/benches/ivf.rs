@@ -230,7 +230,7 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
             )
         }),
         residual: (tier == "residual").then(|| (residual(dims), load(storage, tier))),
-        coarse_file: (tier == "product").then(|| open(storage, tier)),
+        scanned_file: (tier == "product").then(|| open(storage, tier)),
         sq8: None,
     };
     Some(Ivf::new(rows, positions, centroids, codes, RECALL).expect("an index"))

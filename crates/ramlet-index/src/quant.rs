@@ -122,7 +122,8 @@ impl CodeKind {
     pub fn layout(self, dims: usize, segment_rows: u32) -> RowsLayout {
         let row_bytes = self.row_bytes(dims, segment_rows) as u32;
         match self {
-            CodeKind::Sq8 => RowsLayout::for_small_reads(row_bytes),
+            // Where these have no room, a cluster's are read.
+            CodeKind::Sq8 | CodeKind::OneBit => RowsLayout::for_small_reads(row_bytes),
             _ => RowsLayout::for_row(row_bytes),
         }
     }

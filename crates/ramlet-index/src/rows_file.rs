@@ -136,6 +136,17 @@ impl RowsFile {
         Ok(&buf[..reads.len() * self.block_bytes()])
     }
 
+    /// The same past the cache: codes of clusters are too many to stay there, and would push out what is read again.
+    pub(crate) fn read_many_once<'b>(
+        &self,
+        io: &mut IoContext,
+        reads: &[(u64, u32)],
+        buf: &'b mut AnonBuf,
+    ) -> Result<&'b [u8]> {
+        self.file.read_many_behind(io, reads, (buf, 0), false)?;
+        Ok(&buf[..reads.len() * self.block_bytes()])
+    }
+
     /// Appends the read of one block.
     pub(crate) fn plan_block(&self, block: u32, reads: &mut Vec<(u64, u32)>) {
         reads.push((self.page(block), self.block_pages()));

@@ -146,13 +146,35 @@ impl Search<'_, '_> {
         reads: &mut Vec<(u64, u32)>,
         buf: &'b mut AnonBuf,
     ) -> Result<(&'p [u32], &'p [u32], &'b [u8])> {
+        let (now, later) = self.plan(file, positions, reads, buf)?;
+        Ok((now, later, file.read_many(self.io, reads, buf)?))
+    }
+
+    /// The same of codes, past the block cache.
+    pub(crate) fn read_codes<'p, 'b>(
+        &mut self,
+        file: &RowsFile,
+        groups: &'p [u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &'b mut AnonBuf,
+    ) -> Result<(&'p [u32], &'p [u32], &'b [u8])> {
+        let (now, later) = self.plan(file, groups, reads, buf)?;
+        Ok((now, later, file.read_many_once(self.io, reads, buf)?))
+    }
+
+    fn plan<'p>(
+        &mut self,
+        file: &RowsFile,
+        positions: &'p [u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+    ) -> Result<(&'p [u32], &'p [u32])> {
         let blocks_at_once = file.blocks_in(buf)? as usize;
         reads.clear();
         let taken = file.plan_blocks(positions, blocks_at_once, reads);
         self.stats.reads += reads.len() as u64;
         self.stats.pages_read += reads.iter().map(|(_, pages)| u64::from(*pages)).sum::<u64>();
-        let (now, later) = positions.split_at(taken);
-        Ok((now, later, file.read_many(self.io, reads, buf)?))
+        Ok(positions.split_at(taken))
     }
 
     /// Scores those rows of consecutive blocks whose positions are wanted.

@@ -5,7 +5,7 @@ use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};
 use ramlet_index::{CodeKind, ivf};
 
-use crate::schema::VectorField;
+use crate::schema::{VectorField, VectorKind};
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
 
 /// What there is to build and to hold an index with.
@@ -30,8 +30,8 @@ pub enum Kind {
 /// Bytes of disk that must be free for each byte of a graph that nobody asked for: temporary files take as much as it does.
 const GRAPH_DISK_FREE: u64 = 3;
 
-/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It takes
-/// much disk (two pages a row), so there must be plenty; and scratch.
+/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It
+/// takes much disk (two pages a row), so there must be plenty; and scratch.
 pub fn kind(vector: &VectorField, rows: u32, room: &Room) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
@@ -155,9 +155,10 @@ pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
     levels
 }
 
-/// Dimensions from which on codes of one bit leave fewer rows to read than a graph has nodes to, and product codes of
-/// twice their size and more aren't worth it: a row's error shrinks with the root of its dimensions.
-pub const SIGNS_DIMS: usize = 400;
+/// Dimensions from which on codes of one bit leave tens of rows to read, not hundreds: a row's error shrinks with the root of its dimensions. They
+/// serve in part too: those of clusters that aren't in RAM are read, a few pages each. So there are no product codes, which are no better in as
+/// many bytes.
+pub const SIGNS_DIMS: usize = 256;
 
 /// Sub-quantizers that a product code may have.
 const SUBQUANTIZERS_MAX: usize = 16_384;
@@ -177,14 +178,49 @@ fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     least.map_or(0, |least| least_cached(kind(least), vector.dim, rows))
 }
 
-/// Bytes that must be allowed to be cached for these codes to serve. Product codes do in part too ([`SUBQUANTIZERS_LEAST`]); those of one
-/// bit don't, and must all fit beside the centroids.
+/// Bytes that must be allowed to be cached for these codes to serve. Product codes do in part too ([`SUBQUANTIZERS_LEAST`]).
 fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     let beside = match kind {
         CodeKind::Product { .. } => 0,
         _ => beside_codes(dims as u64, u64::from(rows)),
     };
     kind.bytes_for(rows, dims, rows) + beside
+}
+
+/// What a search of a million rows does at a recall of .95, hard: rows whose codes it looks at in 8,000 clusters, rows it reads beside codes of one
+/// bit, nodes of a graph. How they grow, and with larger clusters, is said in `plan/counts.rs`.
+const LOOKED_AT: f64 = 32_000.0;
+const LOOKED_AT_GROWTH: f64 = 0.73;
+const READ_BESIDE_SIGNS: f64 = 16.0;
+const NODES: f64 = 87.0;
+const MILLION: f64 = 1e6;
+/// Nodes are read one after another, and their neighbours' codes compared: they take a search so many times what the disk takes for them.
+const NODES_WAIT: f64 = 1.9;
+/// What each page more of a read takes of a read.
+const FURTHER_PAGE: f64 = 0.15;
+/// Of what may be cached, what the centroids that a build has scratch for take.
+const CENTROIDS_SHARE: f64 = 0.068;
+
+/// Whether codes of one bit, in part, take less reading than a graph would.
+fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
+    let (count, dims, kind) = (f64::from(rows.max(2)), vector.dim, CodeKind::OneBit);
+    let read = |pages: f64| 1.0 + FURTHER_PAGE * (pages - 1.0).max(0.0);
+    let centroid = ivf::centroid_bytes(dims) as f64;
+    let wanted = ivf::clusters_wanted(rows.into()) as f64;
+    let clusters = (most as f64 * CENTROIDS_SHARE / centroid).clamp(1.0, wanted);
+    let looked_at = LOOKED_AT * (count / MILLION).powf(LOOKED_AT_GROWTH) * (wanted / clusters).sqrt();
+    let visited = looked_at.min(count) * clusters / count;
+    let beside = clusters * centroid + count / 4.0 + BESIDE_BYTES as f64;
+    let bytes = kind.bytes_for(rows, dims, rows).max(1) as f64;
+    let missing = 1.0 - ((most as f64 - beside) / bytes).clamp(0.0, 1.0);
+    let layout = kind.layout(dims, rows);
+    let groups = f64::from(kind.file_rows((count / clusters) as u32) + 1);
+    let blocks = (groups / f64::from(layout.rows_per_block())).ceil();
+    let codes = visited * missing * read(blocks * f64::from(layout.block_pages())) + READ_BESIDE_SIGNS;
+    let degree = degree_for(rows.into(), dims, vector.element);
+    let node = bytes_for(rows.into(), dims, vector.element, degree, 1).read as f64 / 4096.0;
+    let nodes = NODES * (count.ln() / MILLION.ln()) * read(node) * NODES_WAIT;
+    codes <= nodes
 }
 
 /// Product codes with the fewest sub-quantizers that are worth it; other codes as they are.
@@ -254,12 +290,35 @@ fn fitted(
         (kind, _) => Some((component, kind)),
     };
     let mut codes: Vec<_> = codes.into_iter().filter_map(fit).collect();
+    if vector.settings.quantization.is_none() && vector.kind != VectorKind::Multi {
+        leave_out_what_does_not_fit(&mut codes, vector.dim, rows, room);
+    }
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
     let slot = vector.slot;
     if reads_sq8(&kinds, vector, rows, room) {
         codes.push((Component::Sq8 { slot }, CodeKind::Sq8));
     }
     codes
+}
+
+/// Takes out the codes that there is no room for, where smaller ones do: an index is written anew when there is more.
+fn leave_out_what_does_not_fit(codes: &mut Vec<(Component, CodeKind)>, dims: usize, rows: u32, room: u64) {
+    let has =
+        |codes: &[(Component, CodeKind)], is: fn(&CodeKind) -> bool| codes.iter().any(|(_, kind)| is(kind));
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
+    let fits = |kind: CodeKind| bytes(CodeKind::OneBit) + bytes(kind) <= room;
+    codes.retain(|(_, kind)| !matches!(kind, CodeKind::Extended { .. }) || fits(*kind));
+    if !codes
+        .iter()
+        .any(|(component, _)| matches!(component, Component::Extended { .. }))
+    {
+        // What the finest leave over.
+        codes.retain(|(_, kind)| !matches!(kind, CodeKind::Residual { .. }));
+    }
+    let is_extended = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. });
+    if !has(codes, is_extended) && has(codes, |kind| matches!(kind, CodeKind::Product { .. })) {
+        codes.retain(|(_, kind)| *kind != CodeKind::OneBit);
+    }
 }
 
 /// Vectors of so many times the bytes of SQ8 rows are worth a file of these, where they are read by the dozen: four of vectors of
@@ -334,7 +393,11 @@ pub fn subquantizers_with_ids(vector: &VectorField) -> Option<[u64; 2]> {
 
 /// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be cached: the smallest that do better fit.
 pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
-    least_bytes(vector, rows) <= most
+    let signs_in_part = || {
+        let mut kinds = codes_of(vector).into_iter().map(|(_, kind)| kind);
+        vector.dim >= SIGNS_DIMS && kinds.any(|kind| kind == CodeKind::OneBit)
+    };
+    least_bytes(vector, rows) <= most || signs_in_part() && signs_beat_graph(vector, rows, most)
 }
 
 /// Bytes that must be allowed to be cached for product codes with numbers of so many sub-quantizers.
@@ -346,6 +409,11 @@ pub fn room_with_ids(dims: u64, rows: u64, subquantizers: u64) -> u64 {
     with_what_is_left + beside_codes(dims, rows)
 }
 
+/// Bytes that must be allowed to be cached for so many bytes of codes.
+pub fn room_with(dims: u64, rows: u64, codes: u64) -> u64 {
+    codes + beside_codes(dims, rows)
+}
+
 /// The files of codes that a build writes beside the rows; none if they must not go to RAM.
 fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     match vector.metric.has_codes() && vector.settings.may_cache_codes() {
@@ -354,7 +422,7 @@ fn codes_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     }
 }
 
-/// Codes that a vector may have. Disk is cheap: which of them go to RAM is chosen when the segment is opened, and again when
+/// Codes that a vector may have, where there is room. Which of them go to RAM is chosen when the segment is opened, and again when
 /// there is more room or less. Those that the settings ask for come first, then smaller ones that take their place where
 /// there is no room for them.
 fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
@@ -411,27 +479,24 @@ fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
 
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
 pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
-    // What is left over makes searching no worse where it is missing.
-    let counts = |kind: &CodeKind| !matches!(kind, CodeKind::Residual { .. } | CodeKind::Sq8);
+    // What is left over makes searching no worse where it is missing; and product codes may stand in for others.
+    let asked = vector.settings.quantization.is_some();
+    let products_count = asked && !fits_room(vector);
+    let counts = |kind: &CodeKind| match kind {
+        CodeKind::Residual { .. } | CodeKind::Sq8 => false,
+        CodeKind::Product { .. } => products_count,
+        CodeKind::OneBit | CodeKind::Extended { .. } => true,
+    };
     let codes = codes_of(vector).into_iter().map(|(_, kind)| kind);
     let codes: Vec<CodeKind> = codes.filter(counts).collect();
     let built: Vec<CodeKind> = built.iter().copied().filter(counts).collect();
-    // Those of product codes that follow the room have as many sub-quantizers as there was room for.
-    let same = |a: &CodeKind, b: &CodeKind| match (a, b) {
-        (CodeKind::Product { .. }, CodeKind::Product { .. }) => fits_room(vector) || a == b,
-        _ => a == b,
-    };
-    let lacks = |wanted: &[CodeKind]| {
-        wanted
-            .iter()
-            .any(|kind| !built.iter().any(|other| same(kind, other)))
-    };
-    match vector.settings.quantization {
+    let has_no_other = || built.iter().all(|kind| codes.contains(kind));
+    match asked {
         // What must not go to RAM may lie on disk as well as not.
         _ if codes.is_empty() => false,
-        Some(_) => lacks(&codes) || built.len() != codes.len(),
-        // Who asks for nothing needs no rewrite for one more of the smaller codes.
-        None => lacks(&kinds_wished(vector)),
+        true => built.len() != codes.len() || !has_no_other(),
+        // Who asks for nothing gets what there is room for.
+        false => !has_no_other(),
     }
 }
 
@@ -445,6 +510,13 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[Co
     let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
     let wanted = fitted(codes_of(vector), vector, rows, room);
     let wanted = wanted.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+    let is_finer = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. }) && !built.contains(kind);
+    let finest = wanted
+        .iter()
+        .find(|kind| matches!(kind, CodeKind::Extended { .. }));
+    if vector.settings.quantization.is_none() && finest.is_some_and(is_finer) {
+        return true;
+    }
     // What is there may take all that may be cached.
     worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
 }
@@ -462,7 +534,8 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
         false => 0.0,
     };
     let one = |kind: &CodeKind| match *kind {
-        CodeKind::OneBit if dims >= SIGNS_DIMS => fits(bytes(*kind), 1.0 + sq8),
+        // In part too: the codes of other clusters are read.
+        CodeKind::OneBit if dims >= SIGNS_DIMS => 1.0 + sq8,
         // Three bits a dimension, signs included, do as much as a sub-quantizer with numbers.
         CodeKind::Extended { .. } => fits(bytes(CodeKind::OneBit) + bytes(*kind), 3.0),
         CodeKind::Product { m, row_ids: true } => fits(bytes(*kind), 2.0 + subquantizers(m)),
@@ -524,10 +597,27 @@ mod tests {
         };
         assert_eq!(least_bytes(&field(100, "null"), ROWS), 16_500_000);
         assert!(fits(24_000_000, 100) && !fits(16_000_000, 100));
+        let kind_in = |most: u64, dim| {
+            let room = Room {
+                most,
+                scratch: 64_000_000,
+                spare: 16_000_000,
+                disk_free: u64::MAX,
+            };
+            kind(&field(dim, "null"), ROWS, &room)
+        };
+        assert_eq!(kind_in(0, 100), Kind::Graph);
+        assert_eq!(kind_in(0, 255), Kind::Graph);
         // One bit a dimension, and 7 bytes; 8,000 centroids, and what a segment holds beside them.
         let beside = 8_000 * (768 + 12) + 250_000 + BESIDE_BYTES;
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
-        assert!(fits(128_000_000, 768) && !fits(100_000_000, 768));
+        // In part they do better than a graph long before.
+        assert_eq!(kind_in(30_000_000, 768), Kind::Graph);
+        assert_eq!(kind_in(43_000_000, 768), Kind::Clusters);
+        // What isn't there can't be read.
+        let mut cold = field(768, "null");
+        cold.settings.codes = Some(crate::settings::Placement::Cold);
+        assert!(!codes_fit(&cold, ROWS, 43_000_000));
     }
 
     #[test]
@@ -555,8 +645,8 @@ mod tests {
         assert!(subquantizers(100, "null", 32_000_000, 4) >= Some(46));
         assert!(subquantizers(100, "null", 16_000_000, 2) >= Some(16));
         // No fewer than tell something.
-        assert_eq!(subquantizers(384, "null", 32_000_000, 2), Some(48));
-        assert_eq!(subquantizers(768, "null", 1_000_000_000, 2), None);
+        assert_eq!(subquantizers(200, "null", 16_000_000, 2), Some(25));
+        assert_eq!(subquantizers(256, "null", 1_000_000_000, 2), None);
         // What was asked for stays.
         let asked = r#"{"product":{"compression":"x16"}}"#;
         assert_eq!(subquantizers(100, asked, 16_000_000, 2), Some(50));
@@ -576,22 +666,16 @@ mod tests {
             CodeKind::extended(100),
             CodeKind::residual(100, 6),
         );
-        let with_ids = |m| {
-            vec![
-                scanned,
-                extended,
-                CodeKind::Product { m, row_ids: true },
-                residual,
-            ]
+        let with_ids = |m| vec![CodeKind::Product { m, row_ids: true }];
+        let plain_products = CodeKind::Product {
+            m: 50,
+            row_ids: false,
         };
         let whole = vec![
             scanned,
             extended,
             CodeKind::Extended { bits: 3 },
-            CodeKind::Product {
-                m: 50,
-                row_ids: false,
-            },
+            plain_products,
             residual,
         ];
         assert_eq!(of_room(86_500_000), whole, "extended codes fit");
@@ -603,10 +687,10 @@ mod tests {
         // A sixteenth is left.
         assert_eq!(of_room(50_240_000), with_ids(88));
         assert_eq!(of_room(35_200_000), with_ids(60));
-        let read = [&whole[..], &[CodeKind::Sq8]].concat();
+        // What there is no room for isn't written.
         assert_eq!(
             of_room(35_199_000),
-            read,
+            [plain_products, CodeKind::Sq8],
             "too few sub-quantizers to be worth a number"
         );
         for (field, what) in [
@@ -614,7 +698,7 @@ mod tests {
                 field(100, r#"{"scalar":{"type":"int8"}}"#),
                 "others were asked for",
             ),
-            (field(400, "null"), "signs tell enough"),
+            (field(256, "null"), "signs tell enough"),
             (
                 VectorField {
                     metric: ramlet_index::Metric::Euclid,
@@ -722,8 +806,11 @@ mod tests {
                 for other in &fields {
                     let (wanted, built) = (kinds(asked), kinds(other));
                     assert!(built.len() <= 5, "as many as an index has");
+                    let is_product = |kind: &&CodeKind| matches!(kind, CodeKind::Product { .. });
                     let serve = match settings {
-                        "null" => wanted[..2].iter().all(|kind| built.contains(kind)),
+                        "null" => built
+                            .iter()
+                            .all(|kind| is_product(&kind) || wanted.contains(kind)),
                         _ => wanted == built,
                     };
                     assert_eq!(
@@ -731,6 +818,15 @@ mod tests {
                         !serve,
                         "{dim}: {built:?}, {settings}"
                     );
+                    // Of nothing that is asked for the room decides.
+                    if settings == "null" && dim >= 100 {
+                        let rewritten = was_built_for_another_budget(asked, 10_000, &built, u64::MAX / 2);
+                        assert_eq!(
+                            rewritten,
+                            !wanted[..2].iter().all(|kind| built.contains(kind)),
+                            "{dim}: {built:?}"
+                        );
+                    }
                 }
             }
         }

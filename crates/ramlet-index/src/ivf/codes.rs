@@ -20,9 +20,9 @@ use crate::vector_index::Effort;
 #[derive(Debug, Default)]
 pub struct CodesInRam {
     pub scanned: Option<(CodeKind, CachedRows)>,
-    /// Where product codes stand: those that are not in memory are read there, a page or two a cluster; without it, the
+    /// Where `scanned` stands on disk: codes that are not in memory are read there, a few pages a cluster; without it, the
     /// cluster's rows.
-    pub coarse_file: Option<RowsFile>,
+    pub scanned_file: Option<RowsFile>,
     /// Of use beside `scanned` only.
     pub extended: Option<(CodeKind, CachedRows)>,
     /// Of use beside the finest codes only.
@@ -35,6 +35,8 @@ pub struct CodesInRam {
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) groups: CachedRows,
+    /// Where those that aren't in memory are read.
+    pub(super) file: Option<RowsFile>,
     pub(super) layout: GroupLayout,
     pub(super) extended: Option<(ExtendedLayout, CachedRows)>,
     pub(super) residual: Option<(ResidualLayout, CachedRows)>,
@@ -55,12 +57,26 @@ pub(crate) struct CodeLists {
     pub(super) fast_scanned: FastScanned,
     pub(super) candidates: Candidates,
     pub(super) resident: ResidentLists,
+    /// Groups that are to be read.
+    pub(super) missing: Vec<MissingGroup>,
+    pub(super) groups: Vec<u32>,
+}
+
+/// Rows of a cluster in a group that isn't in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MissingGroup {
+    pub(super) group: u32,
+    pub(super) cluster: u32,
+    /// A bit for each row that is wanted.
+    pub(super) lanes: u32,
 }
 
 /// A row that the signs don't rule out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Survivor {
     pub(super) position: u32,
+    /// The row's number where its group was read; others are looked up in memory, for the few that it takes.
+    pub(super) number: Option<u32>,
     /// What the scan summed up.
     pub(super) sum: u32,
     pub(super) add: f32,
@@ -119,7 +135,15 @@ impl Codes {
             }
             None => None,
         };
+        let file = codes.scanned_file;
+        let suits =
+            |rows: &CachedRows, file: &RowsFile| (file.rows(), file.stride()) == (rows.rows(), rows.stride());
         let groups = match codes.scanned {
+            Some((CodeKind::OneBit, rows)) if !file.as_ref().is_none_or(|file| suits(&rows, file)) => {
+                return Err(IndexError::Mismatch(format!(
+                    "1-bit codes of {file:?} in place of others"
+                )));
+            }
             Some((CodeKind::OneBit, rows)) => rows,
             // See `products`.
             Some((kind, _)) if kind.subquantizers().is_some() => return Ok(None),
@@ -128,6 +152,7 @@ impl Codes {
         };
         Ok(Some(Codes {
             groups,
+            file,
             layout: GroupLayout::new(shape.dims, shape.segment_rows),
             extended,
             residual,

@@ -65,7 +65,7 @@ impl Ivf {
         let (mut codes, mut products) = (codes, None);
         let sq8 = codes.sq8.take().map(|file| Sq8Rows::new(&shape, file));
         if let Some((_, rows)) = codes.scanned.take_if(|(kind, _)| kind.subquantizers().is_some()) {
-            let file = codes.coarse_file.take();
+            let file = codes.scanned_file.take();
             products = Some(Products::new(&shape, meta.model.as_ref(), rows, file)?);
         }
         Ok(Ivf {

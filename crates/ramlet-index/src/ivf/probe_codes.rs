@@ -1,4 +1,7 @@
 //! Searching codes of signs, and finer ones, cluster by cluster.
+//!
+//! Signs that have no room in RAM are read, of up to 64 groups at once: a million rows of 768 dimensions have 4 pages of them a cluster, where the
+//! rows take 94.
 
 use std::ops::Range;
 
@@ -6,14 +9,15 @@ use ramlet_kernels::{FAST_SCAN_GROUPS, Kept, Kernels};
 use ramlet_memory::AnonBuf;
 
 use super::candidates::{Candidate, Candidates, Known};
-use super::codes::{CodeLists, Codes, Survivor, Views};
+use super::codes::{CodeLists, Codes, MissingGroup, Survivor, Views};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::meta::Meta;
 use super::resident::{ResidentCodes, ResidentDistances};
 use super::visit_order::put_in_order;
 use crate::error::Result;
-use crate::quant::{Entered, ExtendedLayout, GROUP, groups};
+use crate::quant::{Entered, ExtendedLayout, GROUP, groups, lanes};
+use crate::rows_file::RowsFile;
 use crate::scan::Search;
 use crate::vector_index::{Effort, Want};
 
@@ -26,6 +30,9 @@ const AHEAD: usize = 10;
 
 /// Clusters whose places are fetched before those of their groups are needed.
 const PLACES_AHEAD: usize = 3;
+
+/// Groups that aren't in memory from which on they are read before more clusters are visited (12 KiB of lists).
+pub(super) const MISSING_MOST: usize = 1024;
 
 /// Extended codes compared by one call of the kernels.
 const AT_ONCE: usize = 8;
@@ -95,6 +102,12 @@ impl Views<'_> {
         (candidates, resident.with_sq8(ivf.sq8_beside_signs()))
     }
 
+    /// Whether the groups of these positions are in memory.
+    fn has(&self, wanted: &Range<u32>) -> bool {
+        let Range { start, end } = groups(wanted);
+        self.groups.run(start, end - start).is_some()
+    }
+
     /// Scans the codes at consecutive positions, `GROUPS` groups at most; false if they are not in memory.
     fn scan(
         &self,
@@ -147,16 +160,60 @@ impl Views<'_> {
         scanned.push(self.survivor(kept, position));
     }
 
+    /// Scans the wanted rows of a group that was read.
+    fn scan_read(
+        &self,
+        search: &mut Search<'_, '_>,
+        lists: &mut CodeLists,
+        (missing, bytes): (&MissingGroup, &[u8]),
+        of: usize,
+    ) {
+        let CodeLists {
+            entered,
+            scanned,
+            fast_scanned,
+            candidates,
+            ..
+        } = lists;
+        let layout = &self.codes.layout;
+        let limit = candidates.limit(search.top).max(search.rounds.limit());
+        search.stats.codes_scored += u64::from(missing.lanes.count_ones());
+        entered[of].fast_scan(
+            self.kernels,
+            (bytes, layout.row_bytes()),
+            limit,
+            &[],
+            fast_scanned,
+        );
+        for kept in fast_scanned
+            .iter()
+            .filter(|kept| missing.lanes >> kept.place & 1 == 1)
+        {
+            let number = layout.number(bytes, kept.place as usize);
+            if search.allowed.only.is_some_and(|only| !only.contains(number)) {
+                continue;
+            }
+            let position = missing.group * GROUP as u32 + kept.place;
+            scanned.push(self.survivor_of(&kept, position, Some(number)));
+        }
+    }
+
     /// What a scan says of a row; what will be looked at next is fetched.
     #[inline]
     pub(super) fn survivor(&self, kept: &Kept, position: u32) -> Survivor {
         let (layout, lane) = (&self.codes.layout, position as usize % GROUP);
         Kernels::prefetch(layout.number_bytes(self.group_of(position), lane));
+        self.survivor_of(kept, position, None)
+    }
+
+    #[inline]
+    fn survivor_of(&self, kept: &Kept, position: u32, number: Option<u32>) -> Survivor {
         if let Some(row) = self.extended.as_ref().and_then(|(_, rows)| rows.row(position)) {
             Kernels::prefetch(row);
         }
         Survivor {
             position,
+            number,
             sum: kept.sum,
             add: kept.add,
             distance: kept.distance,
@@ -273,7 +330,7 @@ impl Views<'_> {
         if lower > limit.max(search.rounds.limit()) {
             return;
         }
-        let number = self.number(survivor.position);
+        let number = survivor.number.unwrap_or_else(|| self.number(survivor.position));
         if !search.allowed.admits_by_bitmaps(number) {
             search.rounds.refused(distance, number);
             return;
@@ -317,6 +374,11 @@ impl Ivf {
         let code_lists = &mut lists.codes;
         code_lists.scanned.clear();
         code_lists.pending.clear();
+        code_lists.missing.clear();
+        if codes.file.is_some() {
+            code_lists.missing.reserve_exact(MISSING_MOST);
+            code_lists.groups.reserve_exact(GROUPS as usize);
+        }
         code_lists.scanned.reserve(per_scan);
         code_lists.pending.reserve(per_scan);
         let filtered = search.allowed.filter.is_some();
@@ -344,6 +406,7 @@ impl Ivf {
             };
             lists.clusters = clusters;
             done?;
+            self.visit_missing_codes(&views, search, want, lists, buf)?;
             visited = sorted;
             search.stats.probes = visited as u64;
             views.evaluate(search, &mut lists.codes);
@@ -384,19 +447,25 @@ impl Ivf {
         if rest.is_empty() {
             return Ok(());
         }
-        // Of the cluster before the last one nothing is pending any more: its place is taken.
-        let of = 1 - lists.codes.pending_of;
-        let CodeLists { entered, query, .. } = &mut lists.codes;
-        let extended = views.extended.as_ref().map(|(layout, _)| layout);
-        let centroid = self.meta.centroids().parts(cluster);
-        entered[of].enter(
-            &views.codes.space,
-            query,
-            centroid,
-            extended,
-            &views.epsilon,
-            views.kernels,
-        );
+        let codes = &mut lists.codes;
+        let told = !codes
+            .candidates
+            .tell_nothing(search.stats.codes_scored, &self.rows);
+        if told && views.codes.file.is_some() && !views.has(&rest) {
+            for group in groups(&rest) {
+                Kernels::prefetch_far(ahead.next(views));
+                lists.codes.missing.push(MissingGroup {
+                    group,
+                    cluster,
+                    lanes: lanes(group * GROUP as u32, &rest),
+                });
+                if lists.codes.missing.len() == MISSING_MOST {
+                    self.visit_missing_codes(views, search, want, lists, buf)?;
+                }
+            }
+            return Ok(());
+        }
+        let of = self.enter_codes(views, cluster, codes);
         while !rest.is_empty() {
             let end = (rest.start / GROUP as u32 + GROUPS)
                 .saturating_mul(GROUP as u32)
@@ -416,6 +485,85 @@ impl Ivf {
             }
             rest.start = end;
         }
+        Ok(())
+    }
+
+    /// Makes the query ready for a cluster, in the place of the cluster before the last one: nothing of it is pending any more.
+    pub(super) fn enter_codes(&self, views: &Views<'_>, cluster: u32, codes: &mut CodeLists) -> usize {
+        let of = 1 - codes.pending_of;
+        let extended = views.extended.as_ref().map(|(layout, _)| layout);
+        let centroid = self.meta.centroids().parts(cluster);
+        let (space, kernels) = (&views.codes.space, views.kernels);
+        codes.entered[of].enter(space, &codes.query, centroid, extended, &views.epsilon, kernels);
+        of
+    }
+
+    /// Reads the codes that aren't in memory, those of the nearest clusters first and as many at once as fit the buffer, and scans them.
+    pub(super) fn visit_missing_codes(
+        &self,
+        views: &Views<'_>,
+        search: &mut Search<'_, '_>,
+        want: &Want,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let Some(file) = views
+            .codes
+            .file
+            .as_ref()
+            .filter(|_| !lists.codes.missing.is_empty())
+        else {
+            return Ok(());
+        };
+        let mut missing = std::mem::take(&mut lists.codes.missing);
+        let mut wanted = std::mem::take(&mut lists.codes.groups);
+        let mut done = Ok(());
+        for missing in missing.chunks_mut(GROUPS as usize) {
+            missing.sort_unstable_by_key(|missing| (missing.group, missing.cluster));
+            wanted.clear();
+            wanted.extend(missing.iter().map(|missing| missing.group));
+            done = self.scan_missing(views, (file, &wanted, missing), search, lists, buf);
+            if done.is_ok() && lists.codes.candidates.is_full(search.top) {
+                done = self.make_room(views, search, want, lists, buf);
+            }
+            if done.is_err() {
+                break;
+            }
+        }
+        missing.clear();
+        (lists.codes.missing, lists.codes.groups) = (missing, wanted);
+        done
+    }
+
+    fn scan_missing(
+        &self,
+        views: &Views<'_>,
+        (file, mut wanted, missing): (&RowsFile, &[u32], &[MissingGroup]),
+        search: &mut Search<'_, '_>,
+        lists: &mut Lists,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        let Lists { reads, codes, .. } = lists;
+        let (mut missing, mut last) = (missing.iter(), None);
+        while !wanted.is_empty() {
+            let (now, later, bytes) = search.read_codes(file, wanted, reads, buf)?;
+            for ((_, bytes), missing) in file.rows_in_reads(now, reads, bytes).zip(&mut missing) {
+                let of = match last {
+                    Some((cluster, of)) if cluster == missing.cluster => of,
+                    _ => {
+                        views.evaluate(search, codes);
+                        self.enter_codes(views, missing.cluster, codes)
+                    }
+                };
+                last = Some((missing.cluster, of));
+                views.scan_read(search, codes, (missing, bytes), of);
+                views.evaluate(search, codes);
+                std::mem::swap(&mut codes.pending, &mut codes.scanned);
+                codes.pending_of = of;
+            }
+            wanted = later;
+        }
+        views.evaluate(search, codes);
         Ok(())
     }
 

@@ -3,10 +3,10 @@
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use super::codes::Views;
+use super::codes::{MissingGroup, Views};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
-use super::probe_codes::GROUPS;
+use super::probe_codes::{GROUPS, MISSING_MOST};
 use super::products::{Cluster, ProductLists, Products};
 use super::row_bitmap::{RowBitmap, each_lane};
 use crate::cached_rows::CachedView;
@@ -166,23 +166,25 @@ impl Ivf {
         if groups.peek().is_none() {
             return Ok(());
         }
-        // Of the cluster before the last one nothing is pending any more: its place is taken.
-        let of = 1 - lists.codes.pending_of;
-        let extended = views.extended.as_ref().map(|(layout, _)| layout);
-        let centroid = self.meta.centroids().parts(cluster);
-        let codes = &mut lists.codes;
-        codes.entered[of].enter(
-            &views.codes.space,
-            &codes.query,
-            centroid,
-            extended,
-            &views.epsilon,
-            views.kernels,
-        );
+        let mut of = self.enter_codes(views, cluster, &mut lists.codes);
         while groups.peek().is_some() {
+            if lists.codes.missing.len() + GROUPS as usize > MISSING_MOST {
+                self.visit_missing_codes(views, search, want, lists, buf)?;
+                of = self.enter_codes(views, cluster, &mut lists.codes);
+            }
             lists.positions.clear();
             for (group, lanes) in groups.by_ref().take(GROUPS as usize) {
-                if !views.scan_lanes(search, lists, (group, lanes), of) {
+                if views.scan_lanes(search, lists, (group, lanes), of) {
+                    continue;
+                }
+                // A group is a page, as a row is or more: of a single row the group wouldn't tell enough.
+                if views.codes.file.is_some() && lanes.count_ones() > 1 {
+                    lists.codes.missing.push(MissingGroup {
+                        group,
+                        cluster,
+                        lanes,
+                    });
+                } else {
                     each_lane(group, lanes, |position| lists.positions.push(position));
                 }
             }

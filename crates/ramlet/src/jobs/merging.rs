@@ -147,7 +147,7 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
         && !view.segment.stays_as_it_is()
         && writer.schema.vectors.iter().any(|vector| {
             let column = view.segment.vector(vector.slot);
-            column.is_some_and(|c| c.was_built_for_another_budget(vector, view.segment.rows(), most))
+            column.is_some_and(|column| column.was_built_for_another_budget(vector, most))
         })
 }
 

@@ -138,6 +138,8 @@ pub struct Counts {
     pub rows_refined: f64,
     /// Rows or nodes read for exact scores.
     pub reads_vectors: f64,
+    /// Clusters whose codes are read, since they aren't in RAM.
+    pub reads_codes: f64,
     /// Ids and versions of the results.
     pub reads_ids: f64,
     pub reads_payload: f64,
@@ -145,7 +147,7 @@ pub struct Counts {
 
 impl Counts {
     pub fn reads(&self) -> f64 {
-        self.reads_vectors + self.reads_ids + self.reads_payload
+        self.reads_vectors + self.reads_codes + self.reads_ids + self.reads_payload
     }
 }
 

@@ -16,11 +16,13 @@ use crate::schema::{VectorField, metric};
 
 /// Caches take memory in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;
+const ONE_BIT: &str = "1-bit codes";
 const RESIDUAL: &str = "residual codes";
 const POSITIONS: &str = "positions";
 const ROWS: &str = "vectors";
 
 /// The index's part of a layout.
+#[derive(Clone)]
 struct Shape {
     index: IndexKind,
     layout: Layout,
@@ -30,6 +32,12 @@ struct Shape {
     reading: Reading,
 }
 
+/// Pages of codes that a search reads at once.
+const PAGES_AT_ONCE: f64 = 64.0;
+
+/// Shares of codes that serve in part that are turns.
+const IN_PART: u64 = 8;
+
 /// Search threads up to which each is a turn; beyond, only twice as many.
 const THREADS_EACH: usize = 16;
 
@@ -37,16 +45,22 @@ const THREADS_EACH: usize = 16;
 /// the wishes.
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
     let room = memory.room(machine.cores).ok()?;
-    let shapes = shapes(spec, &Built::within(spec, machine, memory, room)?);
-    let mut best: Option<(&Shape, u64, Outcome)> = None;
+    let built = Built::within(spec, machine, memory, room)?;
+    let mut best: Option<(Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
-    for shape in &shapes {
+    for whole in shapes(spec, &built) {
         for &ids_in_ram in id_places(spec) {
             for payload_in_ram in payload_places(spec) {
-                let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
-                let Some(left) = room.checked_sub(needed) else {
-                    continue;
+                let needed = whole.ram_bytes(spec, ids_in_ram, payload_in_ram);
+                let shape = match needed <= room {
+                    true => Some(whole.clone()),
+                    // What payloads would take goes to codes.
+                    false if payload_in_ram => None,
+                    false => whole.in_part(spec, &built, needed - room),
                 };
+                let Some(shape) = shape else { continue };
+                let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
+                let left = room.saturating_sub(needed);
                 let outcome = shape.outcome(spec, machine, memory, (ids_in_ram, payload_in_ram), left);
                 let faster = |(_, _, best): &(_, _, Outcome)| outcome.speed.qps > best.speed.qps;
                 if best.as_ref().is_none_or(faster) {
@@ -62,7 +76,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
 }
 
 /// Amounts of memory at which [`held`] may change, ascending: where another level, other files or more threads begin. Between
-/// two of them codes have more sub-quantizers, at most.
+/// two of them codes have more sub-quantizers, or more of them are in RAM, at most.
 pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
     let cores = machine.cores;
     let mut needs = vec![0];
@@ -72,6 +86,10 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
                 let places = payload_places(spec).into_iter();
                 let ram_bytes = |payload| shape.ram_bytes(spec, ids_in_ram, payload);
                 needs.extend(places.map(|payload| ram_bytes(payload).max(shape.fitted_bytes(spec))));
+                if let Some(codes) = shape.one_bit_in_part(spec, &built) {
+                    let parts = (0..IN_PART).map(|part| codes / IN_PART * (IN_PART - part));
+                    needs.extend(parts.map(|missing| ram_bytes(false).saturating_sub(missing)));
+                }
             }
         }
     }
@@ -114,6 +132,7 @@ struct Built {
     clusters: u64,
     /// Beside clusters.
     codes: Vec<CodeKind>,
+    dims: usize,
 }
 
 impl Built {
@@ -139,6 +158,7 @@ impl Built {
             graph,
             clusters,
             codes: codes_of(&vector, rows, room),
+            dims: vector.dim,
         })
     }
 
@@ -150,6 +170,7 @@ impl Built {
             graph,
             clusters: clusters_wanted(spec.points),
             codes,
+            dims: vector.dim,
         };
         let mut all = vec![built(graph, Vec::new())];
         let with_ids = layout::subquantizers_with_ids(&vector).into_iter().flatten();
@@ -170,11 +191,17 @@ impl Built {
 
     /// Bits of the extended codes and of the smaller ones, where there are such.
     fn extended_bits(&self) -> [Option<u64>; 2] {
-        let mut extended = self.codes.iter().filter_map(|kind| match *kind {
-            CodeKind::Extended { bits } => Some(u64::from(bits)),
-            _ => None,
-        });
-        [extended.next(), extended.next()]
+        let of = |wanted: Option<CodeKind>| {
+            let built = self.codes.iter().find(|kind| wanted == Some(**kind))?;
+            match *built {
+                CodeKind::Extended { bits } => Some(u64::from(bits)),
+                _ => None,
+            }
+        };
+        [
+            of(Some(CodeKind::extended(self.dims))),
+            of(CodeKind::extended_low(self.dims)),
+        ]
     }
 
     fn has(&self, is: impl Fn(&CodeKind) -> bool) -> bool {
@@ -330,7 +357,7 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     let mut components = vec![component("centroids", Place::Ram, held, held)];
     for &kind in &built.codes {
         let (name, held) = match kind {
-            CodeKind::OneBit => ("1-bit codes", signs),
+            CodeKind::OneBit => (ONE_BIT, signs),
             CodeKind::Extended { bits: of } if u64::from(of) == bits => ("extended codes", extended),
             CodeKind::Extended { .. } => ("short extended codes", layout == Layout::ExtendedLow),
             CodeKind::Product { .. } => {
@@ -469,6 +496,37 @@ fn graph(spec: &Spec, layout: Layout) -> Shape {
 }
 
 impl Shape {
+    /// Bytes of its codes of one bit, where they serve without all of them in RAM.
+    fn one_bit_in_part(&self, spec: &Spec, built: &Built) -> Option<u64> {
+        let may_be = self.layout == Layout::OneBit
+            && built.products().is_none()
+            && spec.wishes.codes != Some(Wish::Pinned);
+        let codes = self.components.iter().find(|part| part.component == ONE_BIT)?;
+        may_be.then_some(codes.ram_bytes)
+    }
+
+    /// The same with `lacking` bytes less of its codes in RAM, if it serves so: the codes of other clusters are read.
+    fn in_part(&self, spec: &Spec, built: &Built, lacking: u64) -> Option<Shape> {
+        let whole = self.one_bit_in_part(spec, built)?;
+        let cached = whole.checked_sub(lacking)? / PIECE_BYTES * PIECE_BYTES;
+        let mut shape = self.clone();
+        for part in shape
+            .components
+            .iter_mut()
+            .filter(|part| part.component == ONE_BIT)
+        {
+            part.ram_bytes = cached;
+        }
+        let missing = 1.0 - cached as f64 / whole as f64;
+        let codes = self.counts.clusters_probed * missing;
+        let vectors = self.counts.reads_vectors;
+        let pages = bytes::one_bit_pages(spec, built.clusters) as f64;
+        shape.counts.reads_codes = codes;
+        shape.reading.pages = (vectors * self.reading.pages + codes * pages) / (vectors + codes);
+        shape.reading.rounds += (codes * pages / PAGES_AT_ONCE).max(codes.min(1.0));
+        Some(shape)
+    }
+
     /// What of it and of ids and payloads is in RAM.
     fn ram_bytes(&self, spec: &Spec, ids_in_ram: bool, payload_in_ram: bool) -> u64 {
         let parts: u64 = self.components.iter().map(|part| part.ram_bytes).sum();
@@ -492,6 +550,17 @@ impl Shape {
         match self.work {
             Work::Product { subquantizers } if self.layout == Layout::ProductWithIds => {
                 layout::room_with_ids(spec.dims, spec.points, subquantizers)
+            }
+            // Written where they fit beside as many centroids as are wanted.
+            Work::Signs { planes: 1.. } if self.layout != Layout::AllInRam => {
+                let codes = self
+                    .components
+                    .iter()
+                    .filter(|part| part.place == Place::Ram && part.component.ends_with("codes"));
+                let codes = codes
+                    .filter(|part| part.component != RESIDUAL)
+                    .map(|part| part.ram_bytes);
+                layout::room_with(spec.dims, spec.points, codes.sum())
             }
             _ => 0,
         }
@@ -577,8 +646,8 @@ impl Shape {
         // Ids and payloads are a page each, whatever rows take.
         let others = counts.reads_ids + counts.reads_payload;
         if others > 0.0 {
-            let pages = counts.reads_vectors * reading.pages + others;
-            reading.pages = pages / (counts.reads_vectors + others);
+            let own = counts.reads_vectors + counts.reads_codes;
+            reading.pages = (own * reading.pages + others) / (own + others);
         }
         let clusters = clusters_wanted(spec.points);
         Outcome {

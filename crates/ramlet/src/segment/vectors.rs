@@ -9,7 +9,7 @@
 //! | codes, short extended codes | reads 10 to 20 rows |
 //! | product codes with rows' numbers, in place of the two around them | reads 5 to 12 rows |
 //! | product codes | reads 30 to 60 rows |
-//! | codes | reads hundreds of rows; tens from about 400 dimensions on, which get no product codes |
+//! | codes, or some of them | reads tens of rows from 256 dimensions on (of fewer it would be hundreds), and the missing codes of the clusters it visits |
 //! | nothing | reads whole clusters |
 //!
 //! Where codes and extended codes leave some room, but not enough for the rest of these, it goes to the first rows of it once nobody
@@ -62,8 +62,9 @@ pub struct VectorColumn {
     /// What extended codes leave over, of as many rows as room is left for.
     spare: Option<CachedFile>,
     files: Files,
-    /// Codes that were built, in RAM or not.
+    /// Codes that were built, in RAM or not, and of how many rows.
     kinds: Vec<CodeKind>,
+    coded_rows: u32,
     /// What of a graph is in RAM.
     graph: Option<GraphInRam>,
     positions: Option<Positions>,
@@ -88,12 +89,16 @@ impl Level {
             .flatten()
     }
 
-    /// Whether it serves without the last of its rows: those of product codes are then read, a page or two a cluster, and of vectors
-    /// without codes each row that isn't there.
-    fn may_be_partial(self) -> bool {
+    /// What it consists of, where it serves without the last of its rows: those of codes are then read, a few pages a cluster, and of
+    /// vectors without codes each row that isn't there.
+    fn partial(self) -> Option<Component> {
         let mut parts = self.parts();
-        let first = parts.next();
-        matches!(first, Some(Component::Product { .. } | Component::Vector { .. })) && parts.next().is_none()
+        let first = parts.next().filter(|_| parts.next().is_none())?;
+        let may_be = matches!(
+            first,
+            Component::Codes { .. } | Component::Product { .. } | Component::Vector { .. }
+        );
+        may_be.then_some(first)
     }
 
     fn has(self, component: Component) -> bool {
@@ -221,7 +226,7 @@ impl Files {
             let freed = before.iter().filter(|cached| !level.has(cached.component));
             let freed: u64 = freed.map(CachedFile::bytes).sum();
             let (bytes, room) = (self.bytes(*level, before), room + freed);
-            bytes <= room || level.may_be_partial() && bytes / 4 * 3 <= room
+            bytes <= room || self.may_be_partial(*level) && bytes / 4 * 3 <= room
         };
         let level = self
             .levels()
@@ -231,10 +236,20 @@ impl Files {
             .unwrap_or_default();
         // The last but none, as much of it as there is room for: each row of product codes that isn't there is read, but vectors are a dozen times
         // as long, and without codes each of these is read.
-        let mut in_part = self.levels().into_iter().filter(|level| level.may_be_partial());
+        let levels = self.levels().into_iter().skip(first);
+        let mut in_part = levels.filter(|level| self.may_be_partial(*level));
         match level == Level::default() {
             true => in_part.next_back().unwrap_or(level),
             false => level,
+        }
+    }
+
+    /// Whether a level serves in part. Codes of one bit do where there are no product codes, which leave fewer rows to read.
+    fn may_be_partial(&self, level: Level) -> bool {
+        let slot = self.slot;
+        match level.partial() {
+            Some(Component::Codes { .. }) => self.file(Component::Product { slot }).is_none(),
+            partial => partial.is_some(),
         }
     }
 
@@ -349,7 +364,7 @@ impl VectorColumn {
                 .and_then(|ivf| ivf.with_calibration(calibration_of(entry, slot)))?;
             Ok(Some(ivf))
         };
-        let (mut kinds, mut graph_ram) = (Vec::new(), None);
+        let (mut kinds, mut coded_rows, mut graph_ram) = (Vec::new(), 0, None);
         let index: Box<dyn VectorIndex> = if let Some(records) = entry.file(Component::VectorRecords { slot })
         {
             let rows = present
@@ -366,6 +381,7 @@ impl VectorColumn {
             match (starts, clusters(io)?) {
                 (Some(starts), Some(parts)) => {
                     kinds.extend(parts.kinds());
+                    coded_rows = parts.rows();
                     let map = open_parts(shelf, starts, present.clone(), parts.rows())?;
                     Box::new(PartsColumn::new(records, Box::new(parts), map))
                 }
@@ -384,6 +400,7 @@ impl VectorColumn {
             Box::new(graph)
         } else if let Some(ivf) = clusters(io)? {
             kinds.extend(ivf.kinds());
+            coded_rows = ivf.rows();
             Box::new(ivf)
         } else {
             let rows = rows_of(Component::Vector { slot }, io)?;
@@ -404,6 +421,7 @@ impl VectorColumn {
             spare,
             files,
             kinds,
+            coded_rows,
             graph: graph_ram,
             positions,
         })
@@ -437,10 +455,8 @@ impl VectorColumn {
 
     /// Whether its clusters got their codes in another budget than one of which `most` bytes may be cached, and would serve
     /// much better written anew.
-    pub fn was_built_for_another_budget(&self, field: &VectorField, segment_rows: u32, most: u64) -> bool {
-        let present = self.present.as_ref().map(|present| present.len() as u32);
-        self.index.kind() == "ivf"
-            && was_built_for_another_budget(field, present.unwrap_or(segment_rows), &self.kinds, most)
+    pub fn was_built_for_another_budget(&self, field: &VectorField, most: u64) -> bool {
+        self.index.kind() == "ivf" && was_built_for_another_budget(field, self.coded_rows, &self.kinds, most)
     }
 
     /// Whether a better level than this one would fit in `room`.
@@ -665,7 +681,7 @@ fn load(
         buf.ensure(BUFFER_BYTES)?;
         // What a build had before is free now, but not yet the kernel's.
         give_back_heap();
-        let load = match level.may_be_partial() {
+        let load = match files.may_be_partial(level) {
             true => CachedRows::load_some,
             false => CachedRows::load,
         };
@@ -697,7 +713,7 @@ fn in_ram<'p>(
             EvictionRank::Rows => rows = rows.with_rows_in_ram(cached.rows.clone()),
             EvictionRank::Codes => {
                 codes.scanned = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()));
-                codes.coarse_file = Some(cached.file.clone());
+                codes.scanned_file = Some(cached.file.clone());
             }
             EvictionRank::Residual => {
                 codes.residual = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()))

@@ -33,10 +33,10 @@ fn bytes_of(plan: &Plan, component: &str) -> (Place, u64, u64) {
 fn bytes_by_hand() {
     let plan = made(&million(), 300 * MB);
     assert_eq!(plan.chosen.layout, Layout::Residual);
-    // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3); 13 of them in two pages.
+    // 31,250 groups of 25 columns of 16 bytes, and 32 x (2 + 2 + 3); six of them in a page.
     assert_eq!(
         bytes_of(&plan, "1-bit codes"),
-        (Place::Ram, 19_500_000, 31_250u64.div_ceil(13) * 2 * 4096)
+        (Place::Ram, 19_500_000, 31_250u64.div_ceil(6) * 4096)
     );
     // 5 planes of 13 bytes, and 2; 61 in a page.
     assert_eq!(
@@ -446,26 +446,46 @@ fn wide_vectors_have_no_product_codes() {
             .iter()
             .any(|part| part.component == "product codes")
     };
-    assert!(has(384) && !has(768));
+    assert!(has(255) && !has(256));
 }
 
-/// Codes of one bit serve if all of them fit beside the centroids; until then a graph does, never clusters that are read whole.
+/// Codes of one bit serve in part: more memory has more of them in RAM, and nowhere is there a step.
 #[test]
-fn wide_vectors_are_a_graph_until_their_codes_fit() {
-    let spec = Spec::new(1_000_000, 768);
+fn wide_vectors_are_faster_by_and_by() {
     let machine = Machine::default();
-    let memory = Memory::in_process(0);
-    let mut chosen = Vec::new();
-    for bytes in (64 * MB..200 * MB).step_by(MB as usize) {
-        let plan = plan(&spec, &machine, &memory.with(bytes)).expect("it fits");
-        chosen.push((plan.chosen.index, plan.chosen.layout));
+    for (dims, least, most) in [(384, 40, 90), (768, 64, 180), (1536, 110, 300)] {
+        let spec = Spec::new(1_000_000, dims);
+        let of = |bytes: u64| {
+            let mut memory = Memory::in_process(bytes);
+            memory.search_threads = Some(4);
+            plan(&spec, &machine, &memory).expect("it fits")
+        };
+        let plans: Vec<_> = (least..most).step_by(2).map(|mb| of(mb * MB)).collect();
+        for pair in plans.windows(2) {
+            let [less, more] = pair else { unreachable!() };
+            let what = format!(
+                "{dims} dimensions in {} and {}",
+                less.memory_bytes, more.memory_bytes
+            );
+            assert_eq!(
+                (less.chosen.index, more.chosen.index),
+                (IndexKind::Ivf, IndexKind::Ivf),
+                "{what}"
+            );
+            let codes = |plan: &Plan| {
+                plan.chosen
+                    .components
+                    .iter()
+                    .find(|part| part.component == "1-bit codes")
+                    .map_or(0, |part| part.ram_bytes)
+            };
+            assert!(codes(more) >= codes(less), "{what}");
+            let faster = more.chosen.speed.qps / less.chosen.speed.qps;
+            assert!((0.97..1.5).contains(&faster), "{what}: {faster}");
+            let disk = less.chosen.disk_bytes as f64 / (1e6 * 4.0 * dims as f64);
+            assert!(disk < 2.5, "{what}: {disk} times the vectors");
+        }
     }
-    chosen.dedup();
-    let expected = [
-        (IndexKind::Hnsw, Layout::OnDisk),
-        (IndexKind::Ivf, Layout::OneBit),
-    ];
-    assert_eq!(chosen, expected);
 }
 
 #[test]
