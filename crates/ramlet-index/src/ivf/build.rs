@@ -59,10 +59,17 @@ const HELD_OUT_MIN: usize = 10;
 const LEAST_PER_DIM: usize = 190;
 const LEAST_PER_DIM_PRODUCT: usize = 440;
 
+/// Scratch from which on what a build holds beside centroids is a small part of it.
+const SCRATCH_MUCH: u64 = 1 << 20;
+
 /// Clusters that an index may have at most, if its build has so much scratch: centroids, while they are trained and encoded, exist
-/// twice; each has a price, and what it is compared with. A third is for the rest.
+/// twice; each has a price, and what it is compared with. A third is for the rest, two where there is little scratch.
 pub fn clusters_most(scratch_bytes: u64, dims: usize) -> u64 {
-    scratch_bytes / 3 / (dims as u64 + 20)
+    let for_one = match scratch_bytes >= SCRATCH_MUCH {
+        true => scratch_bytes / 3,
+        false => scratch_bytes / 6,
+    };
+    for_one / (dims as u64 + 20)
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it

@@ -377,3 +377,43 @@ fn split_into_empty(level: &mut Level, counts: &mut [u32]) {
         counts[largest] -= counts[empty];
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ivf::points::append_point;
+
+    /// How many clusters are summed at a time, one of them alone at the end or not, makes no difference.
+    #[test]
+    fn sums_may_be_made_some_clusters_at_a_time() {
+        const DIMS: usize = 8;
+        let mut random = Random::new(3);
+        let mut bytes = Vec::new();
+        for _ in 0..500 {
+            let vector: Vec<f32> = (0..DIMS).map(|_| random.below(2001) as f32 - 1000.0).collect();
+            append_point(&vector, &mut bytes);
+        }
+        let points = Points {
+            bytes: &bytes,
+            dims: DIMS,
+        };
+        let clustered = |at_once: usize, threads: usize| {
+            let sums_bytes = Round::bytes_for(at_once, DIMS);
+            let level = kmeans(points, &[0.0; DIMS], (22, sums_bytes), 6, threads, 1);
+            let codes: Vec<u8> = (0..level.count())
+                .flat_map(|i| level.centroids.row_i8(i))
+                .collect();
+            (codes, level.prices)
+        };
+        let whole = clustered(22, 1);
+        for at_once in [1, 5, 7, 21] {
+            for threads in [1, 4] {
+                assert_eq!(
+                    clustered(at_once, threads),
+                    whole,
+                    "{at_once} at a time, {threads} threads"
+                );
+            }
+        }
+    }
+}

@@ -35,6 +35,9 @@ const REUSED_MIN: usize = 3;
 /// points each they move by 1/64 of it by chance alone.
 const DRIFT_MAX: f32 = 0.1;
 
+/// Clusters summed at a time at least: with fewer the sample would be read dozens of times a round.
+const SUMMED_LEAST: usize = 64;
+
 /// Buffer of the list of the sample's clusters.
 const LIST_BUFFER_BYTES: usize = 16 << 10;
 
@@ -79,7 +82,7 @@ impl Training<'_> {
     /// The clusters of another set of rows, where they suit these: moved, the large ones split, the small ones gone.
     /// `None` if the rows have drifted away from them.
     pub(super) fn reuse(&self, seeds: &Centroids) -> Result<Option<Tree>> {
-        if seeds.count() < self.clusters / REUSED_MIN {
+        if seeds.count() < self.clusters / REUSED_MIN || !self.may_refine(self.clusters) {
             return Ok(None);
         }
         let mut tree = self.grouped(seeds);
@@ -251,8 +254,11 @@ impl Training<'_> {
         })
     }
 
-    /// Rounds over the whole sample.
+    /// Rounds over the whole sample, unless there is memory for the sums of few clusters only.
     fn refine(&self, mut tree: Tree, rounds: usize) -> Result<Tree> {
+        if !self.may_refine(tree.leaves.count()) {
+            return Ok(tree);
+        }
         for i in 0..rounds {
             let round = self.round(&mut tree)?;
             tree = self.next(tree, round, i + 1 < rounds);
@@ -269,6 +275,10 @@ impl Training<'_> {
         let room = (self.scratch_bytes / 6 * 5).saturating_sub(beside);
         let room = room.max(self.scratch_bytes / 8);
         (room / Round::bytes_for(1, dims).max(1)).clamp(1, count.max(1))
+    }
+
+    fn may_refine(&self, count: usize) -> bool {
+        self.summed_at_once(count) >= count.min(SUMMED_LEAST)
     }
 
     /// Assigns the sample to the tree's leaves, and moves these to the means of what they get.

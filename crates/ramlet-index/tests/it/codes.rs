@@ -439,12 +439,19 @@ fn a_build_of_wide_rows_says_what_it_needs_and_holds_no_more() {
 #[test]
 fn the_least_scratch_builds_an_index_of_many_wide_rows() {
     let mut random = Random::new(8);
-    for (dims, count) in [(384, 20_000), (768, 6000), (1536, 3000), (4096, 900)] {
+    for (dims, count, more) in [
+        (384, 20_000, 0),
+        (768, 6000, 0),
+        (1536, 3000, 0),
+        (4096, 900, 0),
+        // More of it has more clusters.
+        (768, 8_000, 1 << 20),
+    ] {
         let disk = Disk::files();
         let mut rows = Rows::of_dims(dims, Metric::Cosine, Element::F32, count, &mut random);
         let kinds: &[CodeKind] = &[CodeKind::OneBit, EXTENDED];
         // What an index gets of the least that is set aside for jobs.
-        let least = scratch_least(dims, kinds).max(560 << 10);
+        let least = scratch_least(dims, kinds).max(560 << 10).max(more);
         let params = IvfParams {
             // Many small buckets.
             clusters: Some(count as u32 / 8),

@@ -15,7 +15,7 @@ use crate::segment::{KeptWhole, Segment, SegmentView, VectorColumn, Whole};
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheFill {
-    /// Codes without which searches read whole clusters.
+    /// Codes without which searches read those of each cluster, or its rows.
     Needed,
     /// All that there is room for.
     All,

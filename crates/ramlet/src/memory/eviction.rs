@@ -26,7 +26,7 @@ pub enum EvictionRank {
     Extended,
     /// Codes of some bits: tens of reads a search.
     ExtendedLow,
-    /// Codes of one bit, or product codes: where they are missing whole clusters are read.
+    /// Codes of one bit, or product codes: where they are missing a few pages of each cluster are read.
     Codes,
 }
 
