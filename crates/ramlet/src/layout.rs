@@ -30,8 +30,8 @@ pub enum Kind {
 /// Bytes of disk that must be free for each byte of a graph that nobody asked for: temporary files take as much as it does.
 const GRAPH_DISK_FREE: u64 = 3;
 
-/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It
-/// takes much disk (two pages a row), so there must be plenty; and scratch.
+/// Clusters, unless not even the smallest codes that make up for it would fit into RAM: a graph needs nothing there. It takes
+/// much disk (two pages a row), so there must be plenty; and scratch.
 pub fn kind(vector: &VectorField, rows: u32, room: &Room) -> Kind {
     match vector.settings.index {
         _ if !vector.metric.has_codes() => Kind::Clusters,
@@ -187,19 +187,29 @@ fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     kind.bytes_for(rows, dims, rows) + beside
 }
 
+/// Rows that must be looked at grow so with all rows: 23,529 of 250,000 where 65,117 of 1,000,000 are, at 0.05 missed.
+pub const GROWTH: f64 = 0.73;
+/// A read of several pages is slower than one of a page by so much a page.
+pub const FURTHER_PAGE: f64 = 0.15;
+
 /// What a search of a million rows does at a recall of .95, hard: rows whose codes it looks at in 8,000 clusters, rows it reads beside codes of one
-/// bit, nodes of a graph. How they grow, and with larger clusters, is said in `plan/counts.rs`.
+/// bit, nodes of a graph. (`plan/counts.rs` tells it for each recall.)
 const LOOKED_AT: f64 = 32_000.0;
-const LOOKED_AT_GROWTH: f64 = 0.73;
 const READ_BESIDE_SIGNS: f64 = 16.0;
 const NODES: f64 = 87.0;
 const MILLION: f64 = 1e6;
 /// Nodes are read one after another, and their neighbours' codes compared: they take a search so many times what the disk takes for them.
 const NODES_WAIT: f64 = 1.9;
-/// What each page more of a read takes of a read.
-const FURTHER_PAGE: f64 = 0.15;
 /// Of what may be cached, what the centroids that a build has scratch for take.
 const CENTROIDS_SHARE: f64 = 0.068;
+
+/// Pages of one cluster's codes of one bit, which are read at once: its groups, of which the first and the last may be others' too.
+pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> u64 {
+    let layout = CodeKind::OneBit.layout(dims, rows);
+    let of_cluster = u64::from(rows) / clusters.max(1);
+    let groups = u64::from(CodeKind::OneBit.file_rows(1 + of_cluster as u32)) + 1;
+    groups.div_ceil(u64::from(layout.rows_per_block())) * u64::from(layout.block_pages())
+}
 
 /// Whether codes of one bit, in part, take less reading than a graph would.
 fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
@@ -208,15 +218,13 @@ fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
     let centroid = ivf::centroid_bytes(dims) as f64;
     let wanted = ivf::clusters_wanted(rows.into()) as f64;
     let clusters = (most as f64 * CENTROIDS_SHARE / centroid).clamp(1.0, wanted);
-    let looked_at = LOOKED_AT * (count / MILLION).powf(LOOKED_AT_GROWTH) * (wanted / clusters).sqrt();
+    let looked_at = LOOKED_AT * (count / MILLION).powf(GROWTH) * (wanted / clusters).sqrt();
     let visited = looked_at.min(count) * clusters / count;
     let beside = clusters * centroid + count / 4.0 + BESIDE_BYTES as f64;
     let bytes = kind.bytes_for(rows, dims, rows).max(1) as f64;
     let missing = 1.0 - ((most as f64 - beside) / bytes).clamp(0.0, 1.0);
-    let layout = kind.layout(dims, rows);
-    let groups = f64::from(kind.file_rows((count / clusters) as u32) + 1);
-    let blocks = (groups / f64::from(layout.rows_per_block())).ceil();
-    let codes = visited * missing * read(blocks * f64::from(layout.block_pages())) + READ_BESIDE_SIGNS;
+    let pages = one_bit_pages(dims, rows, clusters as u64) as f64;
+    let codes = visited * missing * read(pages) + READ_BESIDE_SIGNS;
     let degree = degree_for(rows.into(), dims, vector.element);
     let node = bytes_for(rows.into(), dims, vector.element, degree, 1).read as f64 / 4096.0;
     let nodes = NODES * (count.ln() / MILLION.ln()) * read(node) * NODES_WAIT;
@@ -303,22 +311,19 @@ fn fitted(
 
 /// Takes out the codes that there is no room for, where smaller ones do: an index is written anew when there is more.
 fn leave_out_what_does_not_fit(codes: &mut Vec<(Component, CodeKind)>, dims: usize, rows: u32, room: u64) {
-    let has =
-        |codes: &[(Component, CodeKind)], is: fn(&CodeKind) -> bool| codes.iter().any(|(_, kind)| is(kind));
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let fits = |kind: CodeKind| bytes(CodeKind::OneBit) + bytes(kind) <= room;
     codes.retain(|(_, kind)| !matches!(kind, CodeKind::Extended { .. }) || fits(*kind));
-    if !codes
-        .iter()
-        .any(|(component, _)| matches!(component, Component::Extended { .. }))
-    {
+    let has = |is: fn(&Component) -> bool| codes.iter().any(|(component, _)| is(component));
+    let has_finest = has(|component| matches!(component, Component::Extended { .. }));
+    let has_low = has(|component| matches!(component, Component::ExtendedLow { .. }));
+    let has_product = has(|component| matches!(component, Component::Product { .. }));
+    codes.retain(|(_, kind)| match kind {
         // What the finest leave over.
-        codes.retain(|(_, kind)| !matches!(kind, CodeKind::Residual { .. }));
-    }
-    let is_extended = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. });
-    if !has(codes, is_extended) && has(codes, |kind| matches!(kind, CodeKind::Product { .. })) {
-        codes.retain(|(_, kind)| *kind != CodeKind::OneBit);
-    }
+        CodeKind::Residual { .. } => has_finest,
+        CodeKind::OneBit => has_finest || has_low || !has_product,
+        _ => true,
+    });
 }
 
 /// Vectors of so many times the bytes of SQ8 rows are worth a file of these, where they are read by the dozen: four of vectors of

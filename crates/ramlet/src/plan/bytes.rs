@@ -42,13 +42,6 @@ pub fn sq8_pages(spec: &Spec) -> u64 {
     CodeKind::Sq8.layout(spec.dims as usize, 0).block_pages().into()
 }
 
-/// Pages of one cluster's codes of one bit, which are read at once: its groups, of which the first and the last may be others' too.
-pub fn one_bit_pages(spec: &Spec, clusters: u64) -> u64 {
-    let layout = CodeKind::OneBit.layout(spec.dims as usize, spec.segment_rows());
-    let groups = u64::from(CodeKind::OneBit.file_rows(1 + (spec.points / clusters.max(1)) as u32)) + 1;
-    groups.div_ceil(u64::from(layout.rows_per_block())) * u64::from(layout.block_pages())
-}
-
 /// A file of rows: whole blocks, with what they waste.
 pub fn rows_file(rows: u64, row_bytes: u64) -> u64 {
     let layout = RowsLayout::for_row(u32::try_from(row_bytes.max(1)).unwrap_or(u32::MAX));

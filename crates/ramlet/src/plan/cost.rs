@@ -3,6 +3,7 @@
 use super::counts::Counts;
 use super::machine::Machine;
 use super::spec::Spec;
+use crate::layout::FURTHER_PAGE;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
@@ -45,8 +46,6 @@ const COST: Coefficients = Coefficients {
     dimension: 0.06,
 };
 
-/// A read of several pages is slower than one of a page by so much a page.
-const FURTHER_PAGE: f64 = 0.15;
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
 /// What waking up costs a beam search, of what it costs a thread that had a core alone: others have kept it awake.
