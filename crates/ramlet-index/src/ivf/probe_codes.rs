@@ -1,6 +1,6 @@
 //! Searching codes of signs, and finer ones, cluster by cluster.
 //!
-//! Signs that have no room in RAM are read, of up to 64 groups at once: a million rows of 768 dimensions have 4 pages of them a cluster, where the
+//! Signs that have no room in RAM are read, of up to 64 groups at once: a million rows of 768 dimensions have five pages of them a cluster, where the
 //! rows take 94.
 
 use std::ops::Range;
