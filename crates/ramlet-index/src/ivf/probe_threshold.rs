@@ -101,6 +101,14 @@ enum Within {
     },
 }
 
+/// Of so few queries: another one, of which nothing is found, weighs so much. Ten queries that miss nothing don't show that others
+/// don't: 3,000 rows of 1,536 dimensions, measured with ten, were found with a recall of .67 to .99 where .95 was aimed at.
+fn unseen(queries: usize) -> f32 {
+    const LEAST: usize = 10;
+    const ENOUGH: usize = 18;
+    0.5 * ENOUGH.saturating_sub(queries) as f32 / (ENOUGH - LEAST) as f32
+}
+
 impl Within {
     /// `shift` is by how much less the query's thresholds above the k-th distance are.
     pub(super) fn has(&self, of: &Found, shift: f32) -> bool {
@@ -337,13 +345,21 @@ impl ProbeThresholds {
     }
 
     fn reached(&self, within: &Within, super_centroids: u32) -> Reached {
+        let visits_all = matches!(
+            within,
+            Within::ProbeThreshold {
+                threshold: f32::MAX,
+                ..
+            }
+        );
+        let unseen = if visits_all { 0.0 } else { unseen(self.ends.len()) };
         let recall = |depth: usize| {
             let (mut found, mut all) = (0usize, 0usize);
             for (of, shift) in self.neighbours(depth) {
                 all += 1;
                 found += usize::from(within.has(of, shift) && of.nearer_super_centroids < super_centroids);
             }
-            found as f32 / all as f32
+            found as f32 / (all as f32 + unseen * depth as f32)
         };
         Reached {
             threshold: match within {
@@ -430,13 +446,16 @@ mod tests {
                 .rfind(|point| point.probes <= probes)
                 .expect("a point")
         };
-        assert_eq!(at(1).by_threshold.recall_10, 0.5, "the nearest cluster");
+        // Of two queries, and a part of one that finds nothing.
+        let of = |share: f32| share * 2.0 / (2.0 + unseen(2));
+        assert_eq!(at(1).by_threshold.recall_10, of(0.5), "the nearest cluster");
         assert_eq!(
             at(100).by_threshold.recall_100,
-            0.75,
+            of(0.75),
             "of the denser query 150 are visited, of the other 50"
         );
-        assert_eq!(at(220).by_threshold.recall_100, 1.0);
+        assert_eq!(at(220).by_threshold.recall_100, of(1.0));
+        assert_eq!(at(1_000).by_threshold.recall_100, 1.0, "all clusters");
         for rule in [Rule::ProbeThreshold, Rule::KthDistance] {
             let ascend = |a: &Reached, b: &Reached| a.threshold <= b.threshold && a.recall_10 <= b.recall_10;
             assert!(points.is_sorted_by(|a, b| ascend(a.by(rule), b.by(rule))));
