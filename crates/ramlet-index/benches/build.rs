@@ -16,7 +16,8 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::ivf::{IvfBuilt, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Element, IndexScratch, Ivf, Metric, Progress, Query, Result, RowSource, RowsFile, VectorIndex, encode_row,
+    Element, IndexScratch, Ivf, Metric, Progress, Query, Result, RowSource, RowsFile, SeedCentroids,
+    VectorIndex, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::AnonBuf;
@@ -237,14 +238,14 @@ fn report_assignment(ivf: &Ivf, storage: &dyn Storage, query: &Query) {
     const EVERY: u32 = 997;
     let mut clusters = ivf.ranked(query);
     clusters.sort_by_key(|range| range.start);
-    let centroids = ivf.centroids();
-    let dims = centroids.dims();
+    let dims = SeedCentroids::dims(ivf);
     if clusters.iter().any(|range| range.is_empty()) {
         return;
     }
-    let mut floats_of = vec![0.0; centroids.count() * dims];
-    for (i, floats) in floats_of.chunks_exact_mut(dims).enumerate() {
-        centroids.decode(i, floats);
+    let (mut floats_of, mut centroid) = (Vec::new(), Vec::new());
+    for i in 0..SeedCentroids::count(ivf) {
+        ivf.write(i, &mut centroid);
+        floats_of.extend_from_slice(&centroid);
     }
     let mut io = IoContext::for_storage(storage, 64).expect("a reader");
     let mut scratch = IndexScratch::new(AnonBuf::new(512 << 10));
@@ -321,6 +322,7 @@ fn main() {
         clusters: number(3)
             .filter(|clusters| *clusters > 0)
             .map(|clusters| clusters as u32),
+        centroid_bytes: 0,
         seed_centroids: None,
         progress: Progress(Some(&hear)),
     };

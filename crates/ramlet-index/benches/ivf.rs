@@ -170,6 +170,7 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         threads: 2,
         seed: 1,
         clusters,
+        centroid_bytes: 0,
         seed_centroids: None,
         progress: Progress::default(),
     };

@@ -119,6 +119,23 @@ impl Centroids {
         self.push_codes(others.row_i8(i), others.scales[i], others.squares[i]);
     }
 
+    /// Puts a centroid in the place of another.
+    pub(crate) fn move_to(&mut self, from: usize, to: usize) {
+        let (source, target) = (self.place(from), self.place(to));
+        for dim in 0..self.dims() {
+            self.codes[target + offset(dim)] = self.codes[source + offset(dim)];
+        }
+        (self.scales[to], self.squares[to]) = (self.scales[from], self.squares[from]);
+    }
+
+    /// Drops the last ones, or appends such as are to be set.
+    pub(crate) fn resize(&mut self, count: usize) {
+        let bytes = count.div_ceil(INTERLEAVED_CODES) * interleaved_bytes(self.dims());
+        self.codes.resize(bytes, 0);
+        self.scales.resize(count, 0.0);
+        self.squares.resize(count, 0.0);
+    }
+
     /// The codes, each plus 128.
     pub fn row_i8(&self, i: usize) -> impl Iterator<Item = u8> {
         let codes = &self.codes[self.place(i)..];
@@ -172,6 +189,14 @@ impl Centroids {
             bases,
         }
     }
+}
+
+/// Centroids of an index that is there, for a build that goes on from them. They are told one after another, so that they aren't in memory twice.
+pub trait SeedCentroids: std::fmt::Debug {
+    fn dims(&self) -> usize;
+    fn count(&self) -> usize;
+    /// A centroid in the space of the rows, in place of what `out` had.
+    fn write(&self, i: usize, out: &mut Vec<f32>);
 }
 
 /// Where dimension `dim` of a code lies from its first.

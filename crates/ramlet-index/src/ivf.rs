@@ -50,7 +50,8 @@ mod visit_order;
 mod way;
 
 pub use build::{
-    IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, clusters_most, clusters_wanted, scratch_least,
+    IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, centroids_beside, clusters_most, clusters_wanted,
+    scratch_least,
 };
 pub use codes::CodesInRam;
 pub use inverted_file::Ivf;

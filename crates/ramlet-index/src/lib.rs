@@ -43,7 +43,7 @@ pub use cached_rows::{CachedRows, CachedView};
 pub use calibration::{
     Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOST_BY_QUERIES, Reached, Rule,
 };
-pub use centroids::Centroids;
+pub use centroids::{Centroids, SeedCentroids};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use graph::Graph;

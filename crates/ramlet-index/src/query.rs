@@ -269,30 +269,6 @@ impl Query {
             .for_each(|distance| *distance = self.metric.distance(*distance));
     }
 
-    /// How near centroids are: `distances.len()` rows of `f32`, whatever the element; smaller is nearer.
-    ///
-    /// Under cosine by squared distance, as rows are assigned: the mean of a wide cluster of unit vectors is short,
-    /// and a dot product would push it back.
-    pub(crate) fn distances_of_centroids(&self, centroids: &[u8], distances: &mut [f32]) {
-        self.distances_of_centroids_of(&self.floats, centroids, distances);
-    }
-
-    /// The same where centroids and query were rotated alike.
-    pub(crate) fn distances_of_centroids_of(&self, floats: &[f32], centroids: &[u8], distances: &mut [f32]) {
-        let measure = if self.metric == Metric::Cosine {
-            Measure::L2sq
-        } else {
-            self.metric.measure()
-        };
-        self.kernels
-            .f32_rows(measure, floats, centroids, self.dims() * 4, distances);
-        if measure == Measure::Dot {
-            distances
-                .iter_mut()
-                .for_each(|distance| *distance = self.metric.distance(*distance));
-        }
-    }
-
     fn measure_bytes(&self, bytes: &[u8], bytes_norm: f64, row: &[u8]) -> f32 {
         let measured = self.kernels.u8_row(self.metric.measure(), bytes, row);
         if self.metric != Metric::Cosine {

@@ -3,7 +3,7 @@
 use ramlet_io::IoContext;
 
 use crate::calibration::Calibration;
-use crate::centroids::Centroids;
+use crate::centroids::SeedCentroids;
 use crate::error::Result;
 use crate::quant::Epsilon;
 use crate::report::{IndexReport, PartUse};
@@ -134,8 +134,8 @@ pub trait VectorIndex: Send + Sync {
         })
     }
 
-    /// A copy of the centroids of its clusters, for a merge to begin with; `None` without clusters.
-    fn centroids(&self) -> Option<Centroids> {
+    /// The centroids of its clusters, for a merge to begin with; `None` without clusters.
+    fn seeds(&self) -> Option<&dyn SeedCentroids> {
         None
     }
 

@@ -3,7 +3,7 @@
 
 use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};
-use ramlet_index::{CodeKind, ivf};
+use ramlet_index::{CodeKind, Metric, ivf};
 
 use crate::schema::{VectorField, VectorKind};
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
@@ -15,8 +15,8 @@ pub struct Room {
     pub most: u64,
     /// Bytes that a build may hold.
     pub scratch: u64,
-    /// Bytes of metadata that things work without.
-    pub spare: u64,
+    /// Bytes of metadata that centroids may take: as they are searched, and beside scratch while they are trained.
+    pub centroids: u64,
     pub disk_free: u64,
 }
 
@@ -59,17 +59,18 @@ const ROWS_PER_CLUSTER_MAX: u64 = 4096;
 const CLUSTERS_MIN: u64 = 8;
 
 /// Clusters of a segment of so many rows: as many as are wanted, or as there are scratch for and room for their centroids. They stay in
-/// RAM, and a segment that can't be opened is no use: half of what is spare is left to others. The error is the room that the fewest take.
-pub fn clusters(dims: usize, rows: u32, room: &Room) -> Result<u32, u64> {
-    let (centroid, rows) = (ivf::centroid_bytes(dims), u64::from(rows));
+/// RAM. The error is the room that the fewest take.
+pub fn clusters(vector: &VectorField, rows: u32, room: &Room) -> Result<u32, u64> {
+    let (metric, dims, rows) = (vector.metric, vector.dim, u64::from(rows));
+    let centroid = ivf::centroid_bytes(metric, dims);
     let least = rows.div_ceil(ROWS_PER_CLUSTER_MAX).min(CLUSTERS_MIN);
-    let built = (ivf::clusters_most(room.scratch, dims)).max(least);
+    let built = ivf::clusters_most((room.scratch, room.centroids), metric, dims).max(least);
     let clusters = ivf::clusters_wanted(rows)
         .min(built)
-        .min(room.spare / 2 / centroid);
+        .min(room.centroids / centroid);
     match clusters >= least {
         true => Ok(clusters.max(1) as u32),
-        false => Err(2 * least * centroid),
+        false => Err(least * centroid),
     }
 }
 
@@ -200,8 +201,8 @@ const NODES: f64 = 87.0;
 const MILLION: f64 = 1e6;
 /// Nodes are read one after another, and their neighbours' codes compared: they take a search so many times what the disk takes for them.
 const NODES_WAIT: f64 = 1.9;
-/// Of what may be cached, what the centroids that a build has scratch for take.
-const CENTROIDS_SHARE: f64 = 0.068;
+/// Of what may be cached, what the centroids take that a server's build has memory for.
+const CENTROIDS_SHARE: f64 = 0.09;
 
 /// Pages of one cluster's codes of one bit, which are read at once: its groups, of which the first and the last may be others' too.
 pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> u64 {
@@ -215,7 +216,7 @@ pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> u64 {
 fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
     let (count, dims, kind) = (f64::from(rows.max(2)), vector.dim, CodeKind::OneBit);
     let read = |pages: f64| 1.0 + FURTHER_PAGE * (pages - 1.0).max(0.0);
-    let centroid = ivf::centroid_bytes(dims) as f64;
+    let centroid = ivf::centroid_bytes(vector.metric, dims) as f64;
     let wanted = ivf::clusters_wanted(rows.into()) as f64;
     let clusters = (most as f64 * CENTROIDS_SHARE / centroid).clamp(1.0, wanted);
     let looked_at = LOOKED_AT * (count / MILLION).powf(GROWTH) * (wanted / clusters).sqrt();
@@ -259,7 +260,8 @@ fn room_for_codes(dims: u64, rows: u64, most: u64) -> u64 {
 }
 
 fn beside_codes(dims: u64, rows: u64) -> u64 {
-    let centroids = ivf::clusters_wanted(rows) * ivf::centroid_bytes(dims as usize);
+    // Of metrics whose vectors are rotated: others have no codes.
+    let centroids = ivf::clusters_wanted(rows) * ivf::centroid_bytes(Metric::Cosine, dims as usize);
     centroids + rows / 4 + BESIDE_BYTES
 }
 
@@ -606,15 +608,15 @@ mod tests {
             let room = Room {
                 most,
                 scratch: 64_000_000,
-                spare: 16_000_000,
+                centroids: 12_000_000,
                 disk_free: u64::MAX,
             };
             kind(&field(dim, "null"), ROWS, &room)
         };
         assert_eq!(kind_in(0, 100), Kind::Graph);
         assert_eq!(kind_in(0, 255), Kind::Graph);
-        // One bit a dimension, and 7 bytes; 8,000 centroids, and what a segment holds beside them.
-        let beside = 8_000 * (768 + 12) + 250_000 + BESIDE_BYTES;
+        // One bit a dimension, and 7 bytes; 8,000 centroids of four bits, and what a segment holds beside them.
+        let beside = 8_000 * (384 + 12) + 250_000 + BESIDE_BYTES;
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
         // In part they do better than a graph long before.
         assert_eq!(kind_in(30_000_000, 768), Kind::Graph);

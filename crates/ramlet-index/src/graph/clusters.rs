@@ -58,6 +58,7 @@ impl<'a> Clustered<'a> {
             seed: params.seed,
             clusters: clusters(params, source.rows()),
             progress: params.progress,
+            centroid_bytes: 0,
             seed_centroids: None,
         };
         let mut out = IvfFiles {

@@ -14,19 +14,21 @@ use super::assign::{Batch, Batches};
 use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
 use super::calibrate::{HeldOut, measure};
 use super::encode::{Coded, CodesWriter, unit_of};
+use super::lists::Lists;
 use super::meta::{self, Shape};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
 use super::probe_threshold::ProbeThresholds;
-use super::ranked::{Ranked, RankedBuf};
+use super::ranked::{Ranked, RankedBuf, width_of};
 use super::rows_out::RowsOut;
 use super::sample::Decoder;
+use super::search::distances_as_ranked;
 use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::splits::Splits;
 use super::train::Training;
 use super::tree::Tree;
 use crate::calibration::Calibration;
-use crate::centroids::Centroids;
+use crate::centroids::{Centroids, SeedCentroids};
 use crate::error::{IndexError, Result};
 use crate::positions::NO_POSITION;
 use crate::progress::{Phase, Progress};
@@ -62,14 +64,28 @@ const LEAST_PER_DIM_PRODUCT: usize = 440;
 /// Scratch from which on what a build holds beside centroids is a small part of it.
 const SCRATCH_MUCH: u64 = 1 << 20;
 
-/// Clusters that an index may have at most, if its build has so much scratch: centroids, while they are trained and encoded, exist
-/// twice; each has a price, and what it is compared with. A third is for the rest, two where there is little scratch.
-pub fn clusters_most(scratch_bytes: u64, dims: usize) -> u64 {
-    let for_one = match scratch_bytes >= SCRATCH_MUCH {
-        true => scratch_bytes / 3,
-        false => scratch_bytes / 6,
-    };
-    for_one / (dims as u64 + 20)
+/// What centroids may take of a build's scratch. A third is for the rest, two where there is little scratch.
+fn centroids_share(scratch_bytes: u64) -> u64 {
+    match scratch_bytes >= SCRATCH_MUCH {
+        true => scratch_bytes / 3 * 2,
+        false => scratch_bytes / 3,
+    }
+}
+
+/// What a build holds of a centroid: as it is trained, and then as searches rank it; each has a price, and what it is compared with.
+fn bytes_in_build(metric: Metric, dims: usize) -> u64 {
+    (dims + 20 + width_of(metric, dims).code_bytes(dims) + 20) as u64
+}
+
+/// Clusters that an index may have at most, if its build has so much scratch, and beside that so much for centroids alone.
+pub fn clusters_most((scratch_bytes, centroid_bytes): (u64, u64), metric: Metric, dims: usize) -> u64 {
+    (centroids_share(scratch_bytes) + centroid_bytes) / bytes_in_build(metric, dims)
+}
+
+/// Bytes for centroids alone that a build of so many clusters needs beside so much scratch.
+pub fn centroids_beside(clusters: u64, scratch_bytes: u64, metric: Metric, dims: usize) -> u64 {
+    let bytes = clusters.saturating_mul(bytes_in_build(metric, dims));
+    bytes.saturating_sub(centroids_share(scratch_bytes))
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
@@ -94,14 +110,16 @@ pub struct IvfParams<'p> {
     pub segment_rows: u32,
     /// Bytes that the build may hold at a time, all in all. More give a larger sample and more centroids.
     pub scratch_bytes: usize,
+    /// Bytes that it may hold beside them, of centroids alone ([`centroids_beside`]).
+    pub centroid_bytes: usize,
     pub threads: usize,
     /// Equal seeds, rows and scratch give equal files, whatever the number of threads.
     pub seed: u64,
     /// Number of clusters; `None`: [`clusters_wanted`].
     pub clusters: Option<u32>,
     /// Centroids of other rows, as those of the largest of the segments being merged: they spare the training where
-    /// they suit these rows, which is found out. See [`crate::Ivf::centroids`].
-    pub seed_centroids: Option<&'p Centroids>,
+    /// they suit these rows, which is found out. See [`crate::VectorIndex::seeds`].
+    pub seed_centroids: Option<&'p dyn SeedCentroids>,
     pub progress: Progress<'p>,
 }
 
@@ -190,6 +208,7 @@ impl<'p> Build<'p> {
             element,
             dims,
             scratch_bytes,
+            centroid_bytes,
             ..
         } = params;
         let rows = rows as usize;
@@ -202,7 +221,7 @@ impl<'p> Build<'p> {
             Some(clusters) => clusters as usize,
             None => clusters_wanted(rows as u64) as usize,
         };
-        let most = clusters_most(scratch_bytes as u64, dims) as usize;
+        let most = clusters_most((scratch_bytes as u64, centroid_bytes as u64), metric, dims) as usize;
         let clusters = wanted.min(most).max(1);
         let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
@@ -249,8 +268,12 @@ impl<'p> Build<'p> {
         let rotation = self.rotation();
         let (metric, dims) = (self.decoder.metric, self.decoder.dims);
         let centroids = RankedBuf::new(tree.centroids(), (metric, dims), rotation.as_ref());
-        let mut calibration = measure(&mut held_out, tree.centroids(), &centroids.view(), metric);
         drop(tree);
+        let (ranked, mut lists) = (centroids.view(), Lists::default());
+        let mut calibration = measure(&mut held_out, &ranked, metric, &mut |query, distances| {
+            distances_as_ranked(&ranked, rotation.as_ref(), query, &mut lists, distances)
+        });
+        drop(lists);
         let asked = rotation.as_ref().filter(|_| files.scanned().next().is_some());
         let asked = asked.map(|rotation| {
             Asked::new(
@@ -304,6 +327,7 @@ impl<'p> Build<'p> {
             origin: &pointer.origin,
             clusters: self.clusters,
             scratch_bytes: self.params.scratch_bytes,
+            centroid_bytes: self.params.centroid_bytes,
             threads: self.params.threads,
             seed: self.params.seed,
             spill,
@@ -445,7 +469,7 @@ impl<'p> Build<'p> {
             ..ProductShape::scanned(self.decoder.dims)
         };
         let (mut sample, mut vector, mut mixing) = (Vec::new(), Vec::new(), Vec::new());
-        let mut centroid = Vec::new();
+        let (mut centroid, mut unpacked) = (Vec::new(), Vec::new());
         for held_out in held_out {
             let Some(cluster) = held_out.cluster else {
                 continue;
@@ -454,7 +478,7 @@ impl<'p> Build<'p> {
             vector.extend_from_slice(held_out.floats());
             rotation.apply(&mut vector, &mut mixing);
             centroids.centre(&mut vector);
-            centroids.write(cluster, &mut centroid);
+            centroids.write(cluster, &mut unpacked, &mut centroid);
             sample.extend(vector.iter().zip(&centroid).map(|(x, c)| x - c));
         }
         leave_out_far(&mut sample, shape.dims);
@@ -632,6 +656,7 @@ impl<'p> Build<'p> {
             segment_rows,
             codes: std::array::from_fn(|i| files.scanned().nth(i)),
             unit,
+            width: width_of(metric, dims),
         }
     }
 

@@ -13,7 +13,7 @@ use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use super::super_centroids;
 use crate::calibration::{Calibration, DEPTHS};
-use crate::centroids::{AT_ONCE, Centroids, handicap};
+use crate::centroids::AT_ONCE;
 use crate::{Metric, Query, TopK};
 
 /// A row that serves as query, and its nearest rows so far; a hit's segment is the row's cluster.
@@ -123,34 +123,9 @@ impl HeldOut {
     }
 }
 
-/// Held-out rows that are compared with centroids at once: what a centroid decodes to serves all of them.
-const TOGETHER: usize = 16;
-
-/// Recall by clusters visited, from the neighbours that were found. `ranked` are the same centroids.
+/// Recall by clusters visited, from the neighbours that were found. `distances_of_all` tells every cluster's distance, as clusters are ranked, and
+/// what these are less by than they should be.
 pub(super) fn measure(
-    held_out: &mut [HeldOut],
-    centroids: &Centroids,
-    ranked: &Ranked<'_>,
-    metric: Metric,
-) -> Calibration {
-    let clusters = centroids.count();
-    let mut thresholds = ProbeThresholds::new(
-        clusters,
-        held_out.len(),
-        super_centroids::less_than_mean(ranked, metric),
-    );
-    let mut distances = vec![0.0f32; clusters * TOGETHER.min(held_out.len())];
-    for held_out in held_out.chunks_mut(TOGETHER) {
-        distances_of_all(held_out, centroids, &mut distances);
-        for (held_out, distances) in held_out.iter_mut().zip(distances.chunks_exact(clusters)) {
-            held_out.add_to(&mut thresholds, distances, 0.0);
-        }
-    }
-    measured(thresholds)
-}
-
-/// The same where `distances_of_all` tells every cluster's distance, as clusters are ranked, and what these are less by than they should be.
-pub(super) fn measure_by(
     held_out: &mut [HeldOut],
     ranked: &Ranked<'_>,
     metric: Metric,
@@ -176,32 +151,5 @@ fn measured(mut thresholds: ProbeThresholds) -> Calibration {
         points: thresholds.points(),
         far,
         ..Calibration::default()
-    }
-}
-
-/// Every cluster's distance, as clusters are ranked, for one query after another.
-fn distances_of_all(held_out: &[HeldOut], centroids: &Centroids, distances: &mut [f32]) {
-    let (clusters, mut floats) = (centroids.count(), Vec::new());
-    let vector = &mut vec![0.0; centroids.dims()];
-    for first in (0..clusters).step_by(AT_ONCE) {
-        floats.clear();
-        let numbers = first..clusters.min(first + AT_ONCE);
-        for i in numbers.clone() {
-            centroids.decode(i, vector);
-            vector
-                .iter()
-                .for_each(|value| floats.extend_from_slice(&value.to_le_bytes()));
-        }
-        for (held_out, distances) in held_out.iter().zip(distances.chunks_exact_mut(clusters)) {
-            let (query, distances) = (&held_out.query, &mut distances[numbers.clone()]);
-            query.distances_of_centroids(&floats, distances);
-            if matches!(query.metric(), Metric::Cosine | Metric::Euclid) {
-                let spreads = (first..).map(|i| handicap(centroids.spread(i)));
-                distances
-                    .iter_mut()
-                    .zip(spreads)
-                    .for_each(|(distance, handicap)| *distance += handicap);
-            }
-        }
     }
 }

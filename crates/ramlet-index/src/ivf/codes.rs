@@ -50,6 +50,8 @@ pub(crate) struct CodeLists {
     pub(super) ranking: RankQuery,
     /// The query as two clusters' rows are compared with it: the one being scanned and the one before.
     pub(super) entered: [Entered; 2],
+    /// A centroid whose levels had to be unpacked.
+    pub(super) centroid: Vec<u8>,
     /// Rows found by the last scan, and which of `entered` they belong to.
     pub(super) pending: Vec<Survivor>,
     pub(super) pending_of: usize,

@@ -118,6 +118,7 @@ impl Default for Coded {
 struct Scratch {
     vector: Vec<f32>,
     centroid: Vec<f32>,
+    unpacked: Vec<u8>,
     mixing: Vec<f32>,
     residual: Residual,
     signs: Vec<u8>,
@@ -371,7 +372,8 @@ impl Coder<'_> {
             _ => scratch.towards.resize(scratch.vector.len(), 0.0),
         }
         self.centroids.centre(&mut scratch.vector);
-        self.centroids.write(cluster, &mut scratch.centroid);
+        self.centroids
+            .write(cluster, &mut scratch.unpacked, &mut scratch.centroid);
         scratch.residual.set(&scratch.vector, &scratch.centroid, squares);
     }
 

@@ -6,7 +6,7 @@ use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::visit_order::sort_more;
 use crate::Query;
-use crate::centroids::Centroids;
+use crate::centroids::SeedCentroids;
 
 impl Ivf {
     /// All clusters as the positions of their rows, in the order in which a search of `query` visits them.
@@ -24,32 +24,22 @@ impl Ivf {
     }
 }
 
-impl Ivf {
-    /// The centroids in the space of the rows, for a build that goes on from them (`IvfParams::seed_centroids`).
-    ///
-    /// Holds [`Centroids::bytes_for`] of them; their rounding is rounded once more.
-    pub fn centroids(&self) -> Centroids {
+/// Their rounding is rounded once more.
+impl SeedCentroids for Ivf {
+    fn dims(&self) -> usize {
+        self.meta.shape.dims
+    }
+
+    fn count(&self) -> usize {
+        self.meta.shape.clusters
+    }
+
+    fn write(&self, i: usize, out: &mut Vec<f32>) {
         let ranked = self.meta.centroids();
-        let dims = self.meta.shape.dims;
-        let mut mean = vec![0.0; dims];
-        ranked.centre(&mut mean);
-        mean.iter_mut().for_each(|value| *value = -*value);
-        let mut scratch = Vec::new();
-        let mut turn_back = |vector: &mut [f32]| {
-            if let Some(rotation) = &self.rotation {
-                rotation.undo(vector, &mut scratch);
-            }
-        };
-        turn_back(&mut mean);
-        let mut centroids = Centroids::with_capacity(&mean, ranked.count());
-        let mut vector = Vec::with_capacity(dims);
-        for cluster in 0..ranked.count() as u32 {
-            let (step, levels) = ranked.parts(cluster);
-            vector.clear();
-            vector.extend(levels.iter().map(|level| step * (f32::from(*level) - 128.0)));
-            turn_back(&mut vector);
-            centroids.push_relative(&vector);
+        ranked.write(i as u32, &mut Vec::new(), out);
+        ranked.uncentre(out);
+        if let Some(rotation) = &self.rotation {
+            rotation.undo(out, &mut Vec::new());
         }
-        centroids
     }
 }

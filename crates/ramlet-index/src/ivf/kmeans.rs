@@ -60,6 +60,27 @@ impl Level {
             .push(self.centroids.square(self.prices.len() - 1) + price);
     }
 
+    /// Puts a centroid in the place of another.
+    pub(super) fn move_to(&mut self, from: usize, to: usize) {
+        if from != to {
+            self.centroids.move_to(from, to);
+            (self.prices[to], self.base[to]) = (self.prices[from], self.base[from]);
+        }
+    }
+
+    /// Replaces a centroid by one given from the origin.
+    pub(super) fn set_relative(&mut self, i: usize, vector: &[f32], price: f32) {
+        self.centroids.set_relative(i, vector);
+        (self.prices[i], self.base[i]) = (price, self.centroids.square(i) + price);
+    }
+
+    /// Drops the last ones, or appends such as are to be set.
+    pub(super) fn resize(&mut self, count: usize) {
+        self.centroids.resize(count);
+        self.prices.resize(count, 0.0);
+        self.base.resize(count, 0.0);
+    }
+
     /// After centroids or prices have changed.
     pub(super) fn rebase(&mut self) {
         self.base.clear();

@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | format version u32 = 1: of this layout, of the codes' rows, and of the rotation |
+//! | 0..4 | format version u32 = 1 or 2: of this layout, of the codes' rows, and of the rotation. 2: centroids have four bits a dimension |
 //! | 4..8 | dims u32 |
 //! | 8..10 | metric u8, element u8 |
 //! | 10..12 | zero |
@@ -21,17 +21,17 @@
 //! | then | starts u32 * (clusters + 1): cluster `i` has the positions `starts[i]..starts[i + 1]` |
 //! | then | mean of the centroids, rotated: f32 * dims |
 //! | then | per centroid: step f32, squared length and handicap f32 |
-//! | then | centroids u8 * dims * clusters, see `Ranked` |
-//! | then | the same of the super-centroids, if there are such: of each step f32, what ranking takes for its squared length f32; u8 * dims * super-centroids |
+//! | then | centroids, each u8 * dims, in version 2 u8 * dims / 2 rounded up, see `Ranked` |
+//! | then | the same of the super-centroids, if there are such: of each step f32, what ranking takes for its squared length f32; then their values |
 //! | then | the model of product codes, if there are such |
 
 use std::ops::Range;
 
 use ramlet_format::envelope::{self, EnvelopeKind};
-use ramlet_kernels::{Kernels, MAX_U8_DIMS};
+use ramlet_kernels::{CodeWidth, Kernels, MAX_U8_DIMS};
 use ramlet_memory::AnonBuf;
 
-use super::ranked::{HEAD_BYTES, Ranked};
+use super::ranked::{HEAD_BYTES, Ranked, width_of};
 use super::super_centroids;
 use crate::calibration::{
     Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
@@ -40,8 +40,14 @@ use crate::error::{IndexError, Result};
 use crate::quant::product::{ProductModel, ProductShape};
 use crate::{CodeKind, Element, Metric};
 
-/// Version of the layout, of the codes' rows and of the rotation; a reader refuses others.
-const VERSION: u32 = 1;
+/// Versions of the layout, of the codes' rows and of the rotation; a reader refuses others.
+fn version(width: CodeWidth) -> u32 {
+    match width {
+        CodeWidth::Eight => 1,
+        CodeWidth::Four => 2,
+    }
+}
+
 const HEADER_BYTES: usize = 60;
 /// Files of codes at most.
 pub(crate) const CODES_MAX: usize = 5;
@@ -84,11 +90,13 @@ pub(crate) struct Shape {
     pub(crate) codes: [Option<CodeKind>; CODES_MAX],
     /// About the length of a row less its centroid: what the codes' factors are stored in.
     pub(crate) unit: f32,
+    /// Bits of a centroid's values.
+    pub(crate) width: CodeWidth,
 }
 
 /// Bytes of a centroid, with where its cluster starts.
-pub fn centroid_bytes(dims: usize) -> u64 {
-    (size_of::<u32>() + HEAD_BYTES + dims) as u64
+pub fn centroid_bytes(metric: Metric, dims: usize) -> u64 {
+    (size_of::<u32>() + HEAD_BYTES + width_of(metric, dims).code_bytes(dims)) as u64
 }
 
 /// Bytes that an index of so many clusters holds in RAM beside rows and codes, at most: the body as above, and the model of product codes.
@@ -113,7 +121,7 @@ fn body_bytes(clusters: usize, (metric, dims): (Metric, usize), calibration_poin
         + calibration_points * POINT_BYTES
         + size_of::<u32>()
         + dims * size_of::<f32>()
-        + clusters * centroid_bytes(dims) as usize
+        + clusters * centroid_bytes(metric, dims) as usize
         + super_centroids::bytes(clusters, metric, dims)
 }
 
@@ -129,7 +137,7 @@ pub(crate) fn encode(
     let books = model.map(ProductModel::to_bytes).unwrap_or_default();
     let mut out = envelope::begin(body_bytes(shape.clusters, of, calibration.points.len()) + books.len());
     let put = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());
-    put(&mut out, VERSION);
+    put(&mut out, version(shape.width));
     put(&mut out, shape.dims as u32);
     out.extend_from_slice(&[metric_code(shape.metric), element_code(shape.element), 0, 0]);
     put(&mut out, shape.clusters as u32);
@@ -207,12 +215,10 @@ impl Meta {
             .get(..HEADER_BYTES)
             .ok_or_else(|| broken("the header is cut off"))?;
         let word = |at: usize| u32_at(header, at);
-        if word(0) != VERSION {
-            return Err(broken(format!(
-                "version {}, this program reads {VERSION}",
-                word(0)
-            )));
-        }
+        let widths = [CodeWidth::Eight, CodeWidth::Four];
+        let width = widths.into_iter().find(|width| version(*width) == word(0));
+        let width =
+            width.ok_or_else(|| broken(format!("version {}, this program reads 1 and 2", word(0))))?;
         let (far, run) = (f32::from_bits(word(52)), word(56));
         let shape = Shape {
             metric: metric_of(header[8])?,
@@ -223,6 +229,7 @@ impl Meta {
             segment_rows: word(20),
             unit: f32::from_bits(word(28)),
             codes: codes_of(&header[32..52])?,
+            width,
         };
         let points = word(24) as usize;
         let super_centroids = match run {
@@ -237,7 +244,8 @@ impl Meta {
             + (codes * MISS_DEPTHS.len() * DEVIATIONS_BYTES) as u128
             + (shape.clusters as u128 + 1) * 4
             + shape.dims as u128 * 4
-            + (shape.clusters as u128 + super_centroids as u128) * (shape.dims as u128 + HEAD_BYTES as u128);
+            + (shape.clusters as u128 + super_centroids as u128)
+                * (shape.width.code_bytes(shape.dims) + HEAD_BYTES) as u128;
         // Words of product codes may overlap or not.
         let models = model_shape(&shape).map_or([0; 2], |shape| ProductModel::bytes_for(&shape));
         let fits = |model: &usize| without_model + *model as u128 == bytes.len() as u128;
@@ -299,16 +307,23 @@ impl Meta {
     }
 
     pub(crate) fn centroids(&self) -> Ranked<'_> {
-        let Shape { dims, clusters, .. } = self.shape;
+        let Shape {
+            dims,
+            clusters,
+            width,
+            ..
+        } = self.shape;
+        let code_bytes = width.code_bytes(dims);
         let bytes = &self.body[self.centroids.clone()];
         let (mean, bytes) = bytes.split_at(dims * 4);
         let (heads, bytes) = bytes.split_at(clusters * HEAD_BYTES);
-        let (levels, of_super_centroids) = bytes.split_at(clusters * dims);
-        let super_centroids = of_super_centroids.len() / (HEAD_BYTES + dims);
+        let (levels, of_super_centroids) = bytes.split_at(clusters * code_bytes);
+        let super_centroids = of_super_centroids.len() / (HEAD_BYTES + code_bytes);
         let (super_centroid_heads, super_centroid_levels) =
             of_super_centroids.split_at(super_centroids * HEAD_BYTES);
         Ranked {
             dims,
+            width,
             mean,
             heads,
             levels,
@@ -322,11 +337,11 @@ impl Meta {
         let cluster = cluster as usize;
         let starts = &self.body[self.starts.clone()];
         Kernels::prefetch(&starts[cluster * 4..][..8]);
-        let Ranked {
-            dims, heads, levels, ..
-        } = self.centroids();
+        let ranked = self.centroids();
+        let bytes = ranked.code_bytes();
+        let Ranked { heads, levels, .. } = ranked;
         Kernels::prefetch(&heads[cluster * HEAD_BYTES..][..HEAD_BYTES]);
-        Kernels::prefetch(&levels[cluster * dims..][..dims]);
+        Kernels::prefetch(&levels[cluster * bytes..][..bytes]);
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {

@@ -58,6 +58,8 @@ pub(super) struct Misses {
     entered: Entered,
     fast_scanned: FastScanned,
     group: Vec<u8>,
+    /// A centroid whose levels had to be unpacked.
+    centroid: Vec<u8>,
     tables: ProductQuery,
     /// By form.
     pub(super) samples: Vec<Samples>,
@@ -123,8 +125,10 @@ impl Asked {
             misses.note(form, neighbour, base + distance, deviation);
         }
         if let Some(group) = &coded.group {
-            let entered = (query, space, centroids.parts(cluster));
+            let mut unpacked = std::mem::take(&mut misses.centroid);
+            let entered = (query, space, centroids.parts(cluster, &mut unpacked));
             misses.measure_signs(neighbour, group, coded.extended, entered);
+            misses.centroid = unpacked;
         }
     }
 }

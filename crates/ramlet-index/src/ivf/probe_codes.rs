@@ -492,7 +492,7 @@ impl Ivf {
     pub(super) fn enter_codes(&self, views: &Views<'_>, cluster: u32, codes: &mut CodeLists) -> usize {
         let of = 1 - codes.pending_of;
         let extended = views.extended.as_ref().map(|(layout, _)| layout);
-        let centroid = self.meta.centroids().parts(cluster);
+        let centroid = self.meta.centroids().parts(cluster, &mut codes.centroid);
         let (space, kernels) = (&views.codes.space, views.kernels);
         codes.entered[of].enter(space, &codes.query, centroid, extended, &views.epsilon, kernels);
         of

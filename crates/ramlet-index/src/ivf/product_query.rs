@@ -10,6 +10,8 @@ pub(super) struct ProductQuery {
     pub(super) tables: ProductTables,
     /// The query as tables are made for it.
     compared: Vec<f32>,
+    /// A centroid whose levels had to be unpacked.
+    unpacked: Vec<u8>,
     /// The distance of the mean of all centroids, once the tables serve every cluster.
     of_mean: Option<f32>,
 }
@@ -32,7 +34,10 @@ impl ProductQuery {
         centroids: &Ranked<'_>,
         cluster: u32,
     ) -> f32 {
-        let (step, levels) = centroids.parts(cluster);
+        if metric != Metric::Euclid && self.of_mean.is_none() {
+            self.make(model, metric, query, centroids);
+        }
+        let (step, levels) = centroids.parts(cluster, &mut self.unpacked);
         if metric == Metric::Euclid {
             let values = levels.iter().map(|level| step * (f32::from(*level) - 128.0));
             self.compared.clear();
@@ -40,21 +45,17 @@ impl ProductQuery {
             self.tables.enter(model, TableKind::Distance, &self.compared);
             return 0.0;
         }
-        let of_mean = match self.of_mean {
-            Some(of_mean) => of_mean,
-            None => self.make(model, metric, query, centroids),
-        };
-        of_mean - step * product(&self.compared, levels)
+        self.of_mean.unwrap_or_default() - step * product(&self.compared, levels)
     }
 
-    fn make(&mut self, model: &ProductModel, metric: Metric, query: &[f32], centroids: &Ranked<'_>) -> f32 {
+    fn make(&mut self, model: &ProductModel, metric: Metric, query: &[f32], centroids: &Ranked<'_>) {
         self.compared.clear();
         self.compared.extend_from_slice(query);
         if metric == Metric::Cosine {
             centroids.uncentre(&mut self.compared);
         }
         self.tables.enter(model, TableKind::Product, &self.compared);
-        *self.of_mean.insert(centroids.product_with_mean(&self.compared))
+        self.of_mean = Some(centroids.product_with_mean(&self.compared));
     }
 }
 

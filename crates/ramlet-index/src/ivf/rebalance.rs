@@ -1,7 +1,7 @@
 //! Large clusters get another centroid, small ones lose theirs.
 
-use super::kmeans::{Level, Round};
-use super::points::split;
+use super::kmeans::Round;
+use super::points;
 use super::tree::Tree;
 
 /// A cluster of so many times the mean is split; each further centroid takes so many times more. Below twice the mean,
@@ -14,9 +14,9 @@ const LARGE_OF_FEW: f32 = 1.5;
 /// A cluster below this share of the mean may give up its centroid.
 const SMALL: f32 = 0.4;
 
-/// The tree with about `wanted` leaves: those that had most points in the round share them with new ones, those that
-/// had fewest are gone.
-pub(super) fn rebalance(tree: &Tree, round: &Round, wanted: usize) -> Tree {
+/// Gives a tree about `wanted` leaves: those that had most points in the round share them with new ones, those that
+/// had fewest are gone. In its place, since there is no room for another.
+pub(super) fn rebalance(tree: &mut Tree, round: &Round, wanted: usize) {
     let counts = &round.counts;
     let points: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     let mean = points as f32 / wanted as f32;
@@ -33,7 +33,19 @@ pub(super) fn rebalance(tree: &Tree, round: &Round, wanted: usize) -> Tree {
     small.truncate((splits.len() + spare).saturating_sub(missing));
     small.sort_unstable();
     splits.sort_unstable_by_key(|(cluster, _)| *cluster);
-    build(tree, &splits, &small)
+    let mut small = small.into_iter().peekable();
+    let mut splits = splits.into_iter().peekable();
+    let mut large = Vec::new();
+    tree.keep(|leaf, place| {
+        let is_kept = small.next_if_eq(&(leaf as u32)).is_none();
+        let own = std::iter::from_fn(|| splits.next_if(|(cluster, _)| *cluster == leaf as u32));
+        let own: Vec<&[u8]> = own.map(|(_, point)| point).collect();
+        if is_kept && !own.is_empty() {
+            large.push((place, own));
+        }
+        is_kept
+    });
+    split(tree, large);
 }
 
 /// Clusters to split with the point that becomes the new centroid, the largest first.
@@ -55,43 +67,127 @@ fn splits(round: &Round, large: f32) -> Vec<(u32, &[u8])> {
 /// of the points. (The point itself would get none: in many dimensions it is far from all others.)
 const APART: f32 = 0.1;
 
-fn build(tree: &Tree, mut splits: &[(u32, &[u8])], mut small: &[u32]) -> Tree {
-    let origin = tree.centroids().origin();
-    let mut leaves = Level::with_capacity(origin, tree.leaves.count() + splits.len() - small.len());
-    let mut starts = vec![0];
-    let (mut centre, mut moved) = (Vec::new(), Vec::new());
-    for super_centroid in 0..tree.starts.len() - 1 {
-        for leaf in tree.leaves_of(super_centroid) {
-            if small.first() == Some(&(leaf as u32)) {
-                small = &small[1..];
-                continue;
-            }
-            let own = splits
-                .iter()
-                .take_while(|(cluster, _)| *cluster == leaf as u32)
-                .count();
-            let (points, rest) = splits.split_at(own);
-            splits = rest;
-            if own != 1 {
-                leaves.push_of(&tree.leaves, leaf);
-            }
-            tree.centroids().decode_relative(leaf, &mut centre);
-            for (_, point) in points {
-                let (codes, scale) = split(point);
-                let signs: &[f32] = if own == 1 { &[APART, -APART] } else { &[APART] };
-                for sign in signs {
-                    moved.clear();
-                    let values = centre.iter().zip(codes);
-                    moved.extend(values.map(|(c, code)| c + sign * (scale * (f32::from(*code) - 128.0) - c)));
-                    leaves.push_relative(&moved, tree.leaves.prices[leaf]);
-                }
-            }
-        }
-        starts.push(leaves.count() as u32);
+/// Leaves get others beside them, one for each of their points. From the last on, so that each moves to where none is any more.
+fn split(tree: &mut Tree, mut large: Vec<(usize, Vec<&[u8]>)>) {
+    let before = tree.leaves.count();
+    let mut end = before + large.iter().map(|(_, points)| points.len()).sum::<usize>();
+    tree.leaves.resize(end);
+    for start in tree.starts.iter_mut() {
+        let own = large.iter().take_while(|(leaf, _)| *leaf < *start as usize);
+        *start += own.map(|(_, points)| points.len() as u32).sum::<u32>();
     }
-    Tree {
-        super_centroids: tree.super_centroids.clone(),
-        starts,
-        leaves,
+    let (mut centre, mut moved) = (Vec::new(), Vec::new());
+    for leaf in (0..before).rev() {
+        let Some((_, points)) = large.pop_if(|(large, _)| *large == leaf) else {
+            end -= 1;
+            tree.leaves.move_to(leaf, end);
+            continue;
+        };
+        end -= points.len() + 1;
+        let price = tree.leaves.prices[leaf];
+        tree.leaves.centroids.decode_relative(leaf, &mut centre);
+        // One that is split once moves away as far as the other.
+        let signs: &[f32] = match points.len() {
+            1 => &[APART, -APART],
+            _ => {
+                tree.leaves.move_to(leaf, end);
+                &[APART]
+            }
+        };
+        let first = end + 2 - signs.len();
+        let pairs = points
+            .iter()
+            .flat_map(|point| signs.iter().map(move |sign| (point, sign)));
+        for ((point, sign), place) in pairs.zip(first..) {
+            let (codes, scale) = points::split(point);
+            moved.clear();
+            let values = centre.iter().zip(codes);
+            moved.extend(values.map(|(c, code)| c + sign * (scale * (f32::from(*code) - 128.0) - c)));
+            tree.leaves.set_relative(place, &moved, price);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kmeans::Level;
+    use super::*;
+    use crate::random::Random;
+
+    const DIMS: usize = 6;
+
+    fn vector(random: &mut Random) -> Vec<f32> {
+        (0..DIMS).map(|_| random.below(2001) as f32 - 1000.0).collect()
+    }
+
+    /// What is told of each leaf.
+    fn told(level: &Level) -> Vec<(Vec<u8>, f32, f32, f32)> {
+        let one = |i| {
+            let codes = level.centroids.row_i8(i).collect();
+            (codes, level.centroids.scale(i), level.prices[i], level.base[i])
+        };
+        (0..level.count()).map(one).collect()
+    }
+
+    /// The same as where the leaves that are kept and the new ones are pushed one after another.
+    #[test]
+    fn leaves_go_and_come_in_their_place() {
+        let mut random = Random::new(4);
+        let origin = [0.0; DIMS];
+        for _ in 0..50 {
+            let mut leaves = Level::with_capacity(&origin, 0);
+            let mut starts = vec![0u32];
+            for _ in 0..1 + random.below(4) {
+                for _ in 0..random.below(20) {
+                    leaves.push_relative(&vector(&mut random), random.below(9) as f32);
+                }
+                starts.push(leaves.count() as u32);
+            }
+            let mut bytes = Vec::new();
+            (0..3).for_each(|_| points::append_point(&vector(&mut random), &mut bytes));
+            let stride = bytes.len() / 3;
+            let kinds: Vec<u64> = (0..leaves.count()).map(|_| random.below(6)).collect();
+            let mut tree = Tree {
+                super_centroids: Level::default(),
+                starts: starts.clone(),
+                leaves: leaves.clone(),
+            };
+            // One in six goes, one in six is split in two, one in six gets three beside it.
+            let mut large = Vec::new();
+            tree.keep(|leaf, place| {
+                let beside = [0, 1, 3].get(kinds[leaf] as usize).copied().unwrap_or(0);
+                let points: Vec<&[u8]> = bytes.chunks_exact(stride).take(beside).collect();
+                if !points.is_empty() {
+                    large.push((place, points));
+                }
+                kinds[leaf] > 0
+            });
+            split(&mut tree, large);
+            let (mut wanted, mut ends) = (Level::with_capacity(&origin, 0), vec![0u32]);
+            let mut centre = Vec::new();
+            for pair in starts.windows(2) {
+                let own = pair[0] as usize..pair[1] as usize;
+                for (leaf, kind) in own.clone().zip(&kinds[own]) {
+                    leaves.centroids.decode_relative(leaf, &mut centre);
+                    if *kind > 1 {
+                        wanted.push_of(&leaves, leaf);
+                    }
+                    let beside: &[(usize, f32)] = match kind {
+                        1 => &[(0, APART), (0, -APART)],
+                        2 => &[(0, APART), (1, APART), (2, APART)],
+                        _ => &[],
+                    };
+                    for (point, sign) in beside {
+                        let (codes, scale) = points::split(&bytes[point * stride..][..stride]);
+                        let point = codes.iter().map(|code| scale * (f32::from(*code) - 128.0));
+                        let moved = centre.iter().zip(point).map(|(c, p)| c + sign * (p - c));
+                        wanted.push_relative(&moved.collect::<Vec<f32>>(), leaves.prices[leaf]);
+                    }
+                }
+                ends.push(wanted.count() as u32);
+            }
+            assert_eq!(told(&tree.leaves), told(&wanted));
+            assert_eq!(tree.starts, ends);
+        }
     }
 }

@@ -6,10 +6,11 @@
 use ramlet_io::IoContext;
 
 use super::build::clusters_wanted;
-use super::calibrate::{HeldOut, measure_by};
+use super::calibrate::{HeldOut, measure};
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::probe_threshold::ProbeThresholds;
+use super::search::distances_as_ranked;
 use crate::Query;
 use crate::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
 use crate::error::{IndexError, Result};
@@ -89,13 +90,9 @@ impl Ivf {
         compare(&mut rows, &mut numbers, &mut clusters);
         let lists: &mut Lists = scratch.own.of();
         let ranked = &self.meta.centroids();
-        let mut measured = measure_by(&mut held_out, ranked, shape.metric, &mut |query, distances| {
-            self.rank(query, lists);
-            for cluster in &lists.clusters {
-                let (distance, number) = ramlet_kernels::unpacked(*cluster);
-                distances[number as usize] = distance;
-            }
-            lists.codes.query.less()
+        let rotation = self.rotation.as_ref();
+        let mut measured = measure(&mut held_out, ranked, shape.metric, &mut |query, distances| {
+            distances_as_ranked(ranked, rotation, query, lists, distances)
         });
         // These queries are what is measured now; those that were like the rows before still are.
         measured.far = measured.far.max(self.meta.calibration.far);

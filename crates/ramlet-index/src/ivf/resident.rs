@@ -17,6 +17,8 @@ use crate::quant::{
 #[derive(Debug, Default)]
 pub(super) struct ResidentLists {
     entered: Entered,
+    /// A centroid whose levels had to be unpacked.
+    centroid: Vec<u8>,
     signs: Vec<u8>,
 }
 
@@ -89,8 +91,10 @@ impl<'h> ResidentDistances<'h> {
             scanned: 1.0,
             extended: 1.0,
         };
-        let centroid = self.meta.centroids().parts(cluster);
-        let entered = &mut self.lists.entered;
+        let ResidentLists {
+            entered, centroid, ..
+        } = &mut *self.lists;
+        let centroid = self.meta.centroids().parts(cluster, centroid);
         entered.enter(&self.space, self.query, centroid, None, &one, self.kernels);
         entered.refine();
     }
@@ -131,7 +135,7 @@ impl<'h> ResidentDistances<'h> {
         let group = groups.1.row(position / GROUP as u32)?;
         let lane = position as usize % GROUP;
         self.enter(position);
-        let ResidentLists { entered, signs } = &mut *self.lists;
+        let ResidentLists { entered, signs, .. } = &mut *self.lists;
         signs.resize(extended.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);

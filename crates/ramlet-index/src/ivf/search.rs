@@ -3,18 +3,21 @@
 //! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
 use ramlet_io::IoContext;
+use ramlet_kernels::unpacked;
 use ramlet_memory::AnonBuf;
 
 use super::codes::Codes;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
+use super::ranked::Ranked;
 use super::visit_order::sort_more;
 use super::way::Way;
 use crate::cached_rows::CachedRows;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
-use crate::centroids::Centroids;
+use crate::centroids::SeedCentroids;
 use crate::error::{IndexError, Result};
 use crate::positions::read_listed;
+use crate::quant::Rotation;
 use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
 use crate::scan::{RowNumber, Search};
@@ -22,6 +25,43 @@ use crate::scratch::IndexScratch;
 use crate::search_stats::SearchStats;
 use crate::vector_index::{CodesWanted, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};
 use crate::{Allowed, Query, TopK};
+
+/// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
+fn rank_super_centroids(
+    centroids: &Ranked<'_>,
+    rotation: Option<&Rotation>,
+    query: &Query,
+    count: u32,
+    lists: &mut Lists,
+) {
+    let Lists { codes, clusters, .. } = lists;
+    let (metric, kernels) = (query.metric(), query.kernels());
+    codes
+        .query
+        .prepare(metric, rotation, centroids.mean, query.floats(), kernels);
+    let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
+    let count = count.max(1);
+    match centroids.has_more_super_centroids_than(count) {
+        true => centroids.rank_nearest_super_centroids((metric, count), query, kernels, ranking, clusters),
+        false => centroids.rank(metric, query, kernels, ranking, clusters),
+    }
+}
+
+/// Every cluster's distance as searches rank it; by how much it is less than it should be.
+pub(super) fn distances_as_ranked(
+    centroids: &Ranked<'_>,
+    rotation: Option<&Rotation>,
+    query: &Query,
+    lists: &mut Lists,
+    distances: &mut [f32],
+) -> f32 {
+    rank_super_centroids(centroids, rotation, query, ALL_SUPER_CENTROIDS, lists);
+    for cluster in &lists.clusters {
+        let (distance, number) = unpacked(*cluster);
+        distances[number as usize] = distance;
+    }
+    lists.codes.query.less()
+}
 
 impl Ivf {
     /// What is wanted, with what isn't said about the scores of hits.
@@ -82,20 +122,13 @@ impl Ivf {
 
     /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
     pub(super) fn rank_super_centroids(&self, query: &Query, count: u32, lists: &mut Lists) {
-        let Lists { codes, clusters, .. } = lists;
-        let (metric, kernels, centroids) = (query.metric(), query.kernels(), self.meta.centroids());
-        let rotation = self.rotation.as_ref();
-        codes
-            .query
-            .prepare(metric, rotation, centroids.mean, query.floats(), kernels);
-        let (query, ranking) = (codes.query.rotated(), &mut codes.ranking);
-        let count = count.max(1);
-        match centroids.has_more_super_centroids_than(count) {
-            true => {
-                centroids.rank_nearest_super_centroids((metric, count), query, kernels, ranking, clusters)
-            }
-            false => centroids.rank(metric, query, kernels, ranking, clusters),
-        }
+        rank_super_centroids(
+            &self.meta.centroids(),
+            self.rotation.as_ref(),
+            query,
+            count,
+            lists,
+        );
     }
 
     /// Puts the clusters that weren't ranked behind those that were, of which so many were visited.
@@ -277,8 +310,8 @@ impl VectorIndex for Ivf {
         self.meta.shape.rows
     }
 
-    fn centroids(&self) -> Option<Centroids> {
-        Some(Ivf::centroids(self))
+    fn seeds(&self) -> Option<&dyn SeedCentroids> {
+        Some(self)
     }
 
     fn measure_again(

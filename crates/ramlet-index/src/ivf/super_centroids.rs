@@ -15,7 +15,7 @@
 
 use ramlet_kernels::Kernels;
 
-use super::ranked::{HEAD_BYTES, RankQuery, Ranked, Rounded, float};
+use super::ranked::{HEAD_BYTES, RankQuery, Ranked, Rounded, float, width_of};
 use crate::Metric;
 use crate::calibration::ALL_SUPER_CENTROIDS;
 
@@ -48,22 +48,23 @@ pub fn count(clusters: usize, metric: Metric) -> usize {
 
 /// Bytes that the super-centroids of so many clusters take.
 pub(crate) fn bytes(clusters: usize, metric: Metric, dims: usize) -> usize {
-    count(clusters, metric) * (HEAD_BYTES + dims)
+    count(clusters, metric) * (HEAD_BYTES + width_of(metric, dims).code_bytes(dims))
 }
 
 /// The super-centroids of these clusters.
 pub(super) fn of(ranked: &Ranked<'_>, metric: Metric) -> Rounded {
     let (clusters, dims) = (ranked.count(), ranked.dims);
     let super_centroids = count(clusters, metric);
-    let mut all = Rounded::with_capacity(super_centroids, dims);
+    let mut all = Rounded::with_capacity(super_centroids, (ranked.width, dims));
     let (mut sum, mut vector) = (vec![0.0f32; dims], Vec::with_capacity(dims));
+    let mut unpacked = Vec::new();
     for first in (0..clusters).step_by(RUN).take(super_centroids) {
         sum.fill(0.0);
         let run = first..clusters.min(first + RUN);
         let per = 1.0 / run.len() as f32;
         let mut bases = 0.0;
         for cluster in run {
-            ranked.write(cluster as u32, &mut vector);
+            ranked.write(cluster as u32, &mut unpacked, &mut vector);
             sum.iter_mut()
                 .zip(&vector)
                 .for_each(|(sum, value)| *sum += value * per);
@@ -129,7 +130,7 @@ impl<'a> Ranked<'a> {
     }
 
     /// What ranking takes for a cluster's squared length.
-    fn base(&self, cluster: usize) -> f32 {
+    pub(super) fn base(&self, cluster: usize) -> f32 {
         float(self.heads, cluster * HEAD_BYTES + 4)
     }
 
@@ -142,7 +143,7 @@ impl<'a> Ranked<'a> {
         scratch: &mut RankQuery,
         out: &mut Vec<u64>,
     ) {
-        let terms = scratch.terms(metric, query);
+        let terms = scratch.terms((metric, self.width), query);
         let mut nearest = std::mem::take(&mut scratch.super_centroids);
         let super_centroids = self.super_centroids();
         nearest.resize(super_centroids.count(), 0);
@@ -161,7 +162,8 @@ impl<'a> Ranked<'a> {
         for (at, super_centroid) in chosen.iter().enumerate() {
             if let Some(next) = chosen.get(at + AHEAD) {
                 let next = run(*next);
-                Kernels::prefetch(&self.levels[next.start * self.dims..next.end * self.dims]);
+                let bytes = self.code_bytes();
+                Kernels::prefetch(&self.levels[next.start * bytes..next.end * bytes]);
             }
             let (from, run) = (out.len(), run(*super_centroid));
             out.resize(from + run.len(), 0);

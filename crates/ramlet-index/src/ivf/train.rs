@@ -12,7 +12,7 @@ use super::points::{POINT_TAIL, Points, append_point};
 use super::rebalance::rebalance;
 use super::spill::{BucketWriter, Buckets, ListWriter};
 use super::tree::{ONE_LEVEL_MAX, Tree};
-use crate::centroids::Centroids;
+use crate::centroids::SeedCentroids;
 use crate::error::Result;
 use crate::progress::{Phase, Progress};
 use crate::random::Random;
@@ -38,6 +38,9 @@ const DRIFT_MAX: f32 = 0.1;
 /// Clusters summed at a time at least: with fewer the sample would be read dozens of times a round.
 const SUMMED_LEAST: usize = 64;
 
+/// Centroids of another index that are looked at at a time.
+const SEEDS_AT_ONCE: usize = 256;
+
 /// Buffer of the list of the sample's clusters.
 const LIST_BUFFER_BYTES: usize = 16 << 10;
 
@@ -51,6 +54,8 @@ pub(super) struct Training<'t> {
     pub(super) origin: &'t [f32],
     pub(super) clusters: usize,
     pub(super) scratch_bytes: usize,
+    /// Beside that, for centroids alone.
+    pub(super) centroid_bytes: usize,
     pub(super) threads: usize,
     pub(super) seed: u64,
     pub(super) spill: &'t dyn Storage,
@@ -81,7 +86,7 @@ impl Training<'_> {
 
     /// The clusters of another set of rows, where they suit these: moved, the large ones split, the small ones gone.
     /// `None` if the rows have drifted away from them.
-    pub(super) fn reuse(&self, seeds: &Centroids) -> Result<Option<Tree>> {
+    pub(super) fn reuse(&self, seeds: &dyn SeedCentroids) -> Result<Option<Tree>> {
         if seeds.count() < self.clusters / REUSED_MIN || !self.may_refine(self.clusters) {
             return Ok(None);
         }
@@ -95,40 +100,52 @@ impl Training<'_> {
     }
 
     /// The seeds as a tree.
-    fn grouped(&self, seeds: &Centroids) -> Tree {
-        let mut leaves = Level::with_capacity(self.origin, seeds.count());
-        let mut stored = Vec::with_capacity(seeds.count() * self.stride());
-        for i in 0..seeds.count() {
-            let vector: Vec<f32> = seeds
-                .row(i)
+    fn grouped(&self, seeds: &dyn SeedCentroids) -> Tree {
+        let mut grouped = Level::with_capacity(self.origin, self.clusters.max(seeds.count()));
+        let mut vector = Vec::new();
+        let mut relative = |i: usize| {
+            seeds.write(i, &mut vector);
+            vector
+                .iter_mut()
                 .zip(self.origin)
-                .map(|(value, origin)| value - origin)
-                .collect();
-            leaves.push_relative(&vector, 0.0);
-            append_point(&vector, &mut stored);
-        }
+                .for_each(|(value, origin)| *value -= origin);
+            std::mem::take(&mut vector)
+        };
         if seeds.count() <= ONE_LEVEL_MAX {
-            return Tree::flat(leaves);
+            (0..seeds.count()).for_each(|i| grouped.push_relative(&relative(i), 0.0));
+            return Tree::flat(grouped);
         }
-        let points = self.points(&stored);
+        let mut points_of = |numbers: &mut dyn Iterator<Item = usize>| {
+            let mut stored = Vec::new();
+            numbers.for_each(|i| append_point(&relative(i), &mut stored));
+            stored
+        };
+        // All of them, or as many as there is room for.
+        let step = seeds.count().div_ceil(self.room_points());
+        let some = points_of(&mut (0..seeds.count()).step_by(step));
         let count = seeds.count().isqrt();
         let super_centroids = ordered(&kmeans(
-            points,
+            self.points(&some),
             self.origin,
             (count, self.sums_bytes()),
             SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
         ));
-        let mut super_centroid_of = vec![0; seeds.count()];
-        Tree::flat(super_centroids.clone()).assign_all(points, &mut super_centroid_of, self.threads);
-        drop(stored);
+        drop(some);
+        let (upper, mut super_centroid_of) = (Tree::flat(super_centroids.clone()), vec![0; seeds.count()]);
+        for (piece, first) in super_centroid_of
+            .chunks_mut(SEEDS_AT_ONCE)
+            .zip((0..).step_by(SEEDS_AT_ONCE))
+        {
+            let stored = points_of(&mut (first..first + piece.len()));
+            upper.assign_all(self.points(&stored), piece, self.threads);
+        }
         let mut order: Vec<(u32, u32)> = super_centroid_of.into_iter().zip(0..).collect();
         order.sort_unstable();
-        let mut grouped = Level::with_capacity(self.origin, seeds.count());
         order
             .iter()
-            .for_each(|(_, leaf)| grouped.push_of(&leaves, *leaf as usize));
+            .for_each(|(_, leaf)| grouped.push_relative(&relative(*leaf as usize), 0.0));
         let start = |super_centroid| order.partition_point(|(own, _)| *own < super_centroid) as u32;
         Tree {
             starts: (0..=super_centroids.count() as u32).map(start).collect(),
@@ -271,8 +288,8 @@ impl Training<'_> {
     /// several times.
     fn summed_at_once(&self, count: usize) -> usize {
         let dims = self.origin.len();
-        let beside = count * (self.stride() + 20) / 3 * 5;
-        let room = (self.scratch_bytes / 6 * 5).saturating_sub(beside);
+        let beside = count * (self.stride() + 20) / 3 * 4;
+        let room = (self.scratch_bytes / 6 * 5 + self.centroid_bytes).saturating_sub(beside);
         let room = room.max(self.scratch_bytes / 8);
         (room / Round::bytes_for(1, dims).max(1)).clamp(1, count.max(1))
     }
@@ -325,10 +342,9 @@ impl Training<'_> {
     fn next(&self, mut tree: Tree, mut round: Round, balance: bool) -> Tree {
         round.finish(&mut tree.leaves);
         if balance {
-            rebalance(&tree, &round, self.clusters)
-        } else {
-            tree
+            rebalance(&mut tree, &round, self.clusters);
         }
+        tree
     }
 }
 

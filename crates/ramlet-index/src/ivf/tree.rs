@@ -205,21 +205,29 @@ impl Tree {
         let spreads = sums
             .map(|(count, sum)| (sum / f64::from(*count)) as f32)
             .collect();
-        let mut kept = Level::with_capacity(self.centroids().origin(), self.leaves.count());
         let mut numbers = Vec::with_capacity(counts.len());
-        let mut starts = vec![0];
-        for super_centroid in 0..self.starts.len() - 1 {
-            for leaf in self.leaves_of(super_centroid) {
-                numbers.push(kept.count() as u32);
-                if counts[leaf] > 0 {
-                    kept.push_of(&self.leaves, leaf);
-                }
-            }
-            starts.push(kept.count() as u32);
-        }
-        (self.leaves, self.starts) = (kept, starts);
+        self.keep(|leaf, place| {
+            numbers.push(place as u32);
+            counts[leaf] > 0
+        });
         self.leaves.centroids.set_spreads(spreads);
         counts.retain(|count| *count > 0);
         numbers
+    }
+
+    /// Drops the leaves that `is_kept` doesn't want, which hears of each where it would lie. No other tree is made beside this one.
+    pub(super) fn keep(&mut self, mut is_kept: impl FnMut(usize, usize) -> bool) {
+        let (mut kept, mut leaf) = (0, 0);
+        for end in &mut self.starts[1..] {
+            while leaf < *end as usize {
+                if is_kept(leaf, kept) {
+                    self.leaves.move_to(leaf, kept);
+                    kept += 1;
+                }
+                leaf += 1;
+            }
+            *end = kept as u32;
+        }
+        self.leaves.resize(kept);
     }
 }

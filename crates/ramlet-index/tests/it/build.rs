@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use ramlet_index::ivf::{IvfBuilt, IvfParams, scratch_least};
-use ramlet_index::{Centroids, Element, Ivf, Metric, Phase, Progress, RowSource, VectorIndex};
+use ramlet_index::{Element, Ivf, Metric, Phase, Progress, RowSource, SeedCentroids, VectorIndex};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -21,12 +21,13 @@ fn params(rows: &Rows) -> IvfParams<'static> {
         threads: 2,
         seed: 7,
         clusters: None,
+        centroid_bytes: 0,
         seed_centroids: None,
         progress: Progress::default(),
     }
 }
 
-fn build(rows: &mut Rows, disk: &Disk, name: &str, seeds: Option<&Centroids>) -> (Ivf, IvfBuilt) {
+fn build(rows: &mut Rows, disk: &Disk, name: &str, seeds: Option<&dyn SeedCentroids>) -> (Ivf, IvfBuilt) {
     let params = IvfParams {
         seed_centroids: seeds,
         ..params(rows)
@@ -145,10 +146,9 @@ fn centroids_are_reused_where_they_suit() {
     let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 40_000, &mut random);
     let (before, built) = build(&mut rows, &disk, "before", None);
     assert!(!built.is_reused);
-    let seeds = before.centroids();
-    assert_eq!(seeds.count() as u32, before.clusters());
+    assert_eq!(SeedCentroids::count(&before) as u32, before.clusters());
     // The same rows again: nothing to learn. Twice as many rows: clusters are split.
-    let (same, built) = build(&mut rows, &disk, "same", Some(&seeds));
+    let (same, built) = build(&mut rows, &disk, "same", Some(&before));
     assert!(
         built.is_reused && built.clusters.abs_diff(before.clusters()) <= 4,
         "{built:?}"
@@ -157,7 +157,7 @@ fn centroids_are_reused_where_they_suit() {
     assert!(new > old - 0.02, "coverage {old} and {new}");
     let doubled = rows.bytes.clone();
     rows.bytes.extend_from_slice(&doubled);
-    let (_, built) = build(&mut rows, &disk, "more", Some(&seeds));
+    let (_, built) = build(&mut rows, &disk, "more", Some(&before));
     assert!(built.is_reused && built.clusters > 600, "{built:?}");
     assert!(built.largest_cluster <= 400, "{built:?}");
 }
@@ -171,8 +171,7 @@ fn half_of_the_rows_replaced_search_as_a_fresh_build() {
     let half = rows.bytes.len() / 2;
     let other = Rows::clustered(Metric::Euclid, Element::F32, 15_000, &mut random);
     rows.bytes[half..].copy_from_slice(&other.bytes);
-    let seeds = before.centroids();
-    let (merged, _) = build(&mut rows, &disk, "merged", Some(&seeds));
+    let (merged, _) = build(&mut rows, &disk, "merged", Some(&before));
     let (fresh, _) = build(&mut rows, &disk, "fresh", None);
     for probes in [5, 10, 20] {
         let [merged, fresh] = [&merged, &fresh].map(|ivf| coverage(&rows, ivf, &disk, probes));
@@ -280,6 +279,7 @@ fn odd_shapes_build() {
             threads: 2,
             seed: 1,
             clusters: None,
+            centroid_bytes: 0,
             seed_centroids: None,
             progress: Progress::default(),
         };

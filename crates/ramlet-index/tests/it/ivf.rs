@@ -111,6 +111,7 @@ impl Rows {
             threads: 1,
             seed: 42,
             clusters: None,
+            centroid_bytes: 0,
             seed_centroids: None,
             progress: Progress::default(),
         }
@@ -536,6 +537,7 @@ fn a_source_that_breaks_its_word_is_refused() {
         threads: 1,
         seed: 1,
         clusters: Some(2),
+        centroid_bytes: 0,
         seed_centroids: None,
         progress: Progress::default(),
     };

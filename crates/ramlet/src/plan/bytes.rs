@@ -76,6 +76,11 @@ pub fn ids_ram(rows: u64) -> u64 {
     rows.div_ceil(256) * 32 + rows
 }
 
+/// The same with the filter of ids, which stays where metadata have room.
+pub fn ids_held(rows: u64) -> u64 {
+    ids_ram(rows) + rows * 5 / 4
+}
+
 pub fn payload(rows: u64, bytes: u64) -> u64 {
     match bytes {
         0 => 0,

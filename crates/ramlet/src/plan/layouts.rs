@@ -142,7 +142,7 @@ impl Built {
         let there = Room {
             most: room,
             scratch: memory.scratch(machine.cores),
-            spare: memory.spare_metadata(machine.cores),
+            centroids: memory.centroids_room(rows.into(), machine.cores),
             disk_free: u64::MAX,
         };
         let graph = layout::kind(&vector, rows, &there) == Kind::Graph;
@@ -152,7 +152,7 @@ impl Built {
         };
         let clusters = match graph {
             true => 0,
-            false => layout::clusters(vector.dim, rows, &there).ok()?.into(),
+            false => layout::clusters(&vector, rows, &there).ok()?.into(),
         };
         Some(Built {
             graph,

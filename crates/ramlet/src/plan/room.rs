@@ -3,7 +3,7 @@
 use ramlet_memory::{BudgetRequest, BudgetTable};
 use serde::{Deserialize, Serialize};
 
-use super::PlanError;
+use super::{PlanError, bytes};
 
 /// The memory of a process, and what kind of process it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,9 +87,12 @@ impl Memory {
         self.table(cores).map_or(0, bytes)
     }
 
-    /// Metadata that a new server works without: half of the row (`Shelf::spare_bytes`).
-    pub fn spare_metadata(&self, cores: usize) -> u64 {
-        self.table(cores).map_or(0, |table| table.metadata_max() / 2)
+    /// Metadata that the centroids of so many rows may take (`Shelf::centroids_room`) beside the rows' ids and as many centroids, those of the segments that
+    /// they are merged from.
+    pub fn centroids_room(&self, rows: u64, cores: usize) -> u64 {
+        let metadata = self.table(cores).map_or(0, |table| table.metadata_max());
+        let free = (metadata / 4 * 3).saturating_sub(bytes::ids_held(rows));
+        free / 3
     }
 
     /// The least memory whose room is `bytes`.

@@ -62,6 +62,15 @@ impl Shelf {
             .saturating_sub(self.metadata_bytes() / 2)
     }
 
+    /// Bytes of metadata that an index's centroids may take: half of what is left when a quarter of all is kept for what else segments can't be
+    /// read without. (Those of the segments that are merged go when it is done.)
+    pub fn centroids_room(&self) -> u64 {
+        self.metadata
+            .available()
+            .saturating_sub(self.metadata_bytes() / 4)
+            / 2
+    }
+
     /// What metadata may take beside the data that is pinned: they share the memory.
     fn metadata_bytes(&self) -> u64 {
         self.metadata.cap().saturating_sub(self.pinned.used())

@@ -95,13 +95,13 @@ fn build_as(
     job.scratch_bytes += held.scratch_bytes;
     let built = match kind {
         Kind::Clusters => {
-            let how = (&codes[..], held.clusters);
+            let how = (&codes[..], held.clusters.as_ref());
             build_clusters(id, vector, source, rows, job, how, &mut sinks)
         }
         Kind::Graph => build_graph_of(id, vector, source, rows, job, &mut sinks),
     };
     job.scratch_bytes = scratch_bytes;
-    held.borrowed = None;
+    (held.borrowed, held.clusters) = (None, None);
     built?;
     for sink in sinks {
         files.push(sink.finish()?);
@@ -114,7 +114,13 @@ struct Working {
     borrowed: Option<Reservation>,
     /// Of it, what the build may hold.
     scratch_bytes: usize,
-    clusters: Option<u32>,
+    clusters: Option<Clusters>,
+}
+
+/// How many, and what is borrowed for them alone.
+struct Clusters {
+    count: u32,
+    borrowed: Option<Reservation>,
 }
 
 /// Reserves what a build lacks; an error where that isn't to be had.
@@ -142,12 +148,15 @@ fn working_memory(
         }
         Kind::Clusters => {
             let needed = ivf::scratch_least(vector.dim, &kinds);
-            let room = room_of(job.shelf, job.scratch_bytes.max(needed) as u64);
-            let clusters = layout::clusters(vector.dim, rows, &room).map_err(lack)?;
+            let scratch = job.scratch_bytes.max(needed) as u64;
+            let count = layout::clusters(vector, rows, &room_of(job.shelf, scratch)).map_err(lack)?;
+            let metadata = job.shelf.metadata.waiting();
             // They find it now: what holds it for the moment shows that caches give way.
-            let held = 2 * u64::from(clusters) * ivf::centroid_bytes(vector.dim);
-            job.shelf.spare(held).ok_or_else(|| lack(held))?;
-            (needed, Some(clusters))
+            let held = u64::from(count) * ivf::centroid_bytes(vector.metric, vector.dim);
+            metadata.reserve(held).map_err(|_| lack(held))?;
+            let beside = ivf::centroids_beside(count.into(), scratch, vector.metric, vector.dim);
+            let borrowed = metadata.reserve(beside).ok().filter(|_| beside > 0);
+            (needed, Some(Clusters { count, borrowed }))
         }
     };
     let lacking = needed.saturating_sub(job.scratch_bytes);
@@ -171,7 +180,7 @@ fn room_of(shelf: &Shelf, scratch: u64) -> Room {
     Room {
         most: shelf.caches.consumer.cap(),
         scratch,
-        spare: shelf.spare_bytes(),
+        centroids: shelf.centroids_room(),
         disk_free: shelf.storage.free_bytes().unwrap_or(0),
     }
 }
@@ -206,15 +215,13 @@ fn build_clusters(
     source: &dyn RowSource,
     rows: u32,
     job: &mut Job<'_>,
-    (kinds, clusters): (&[(Component, CodeKind)], Option<u32>),
+    (kinds, clusters): (&[(Component, CodeKind)], Option<&Clusters>),
     sinks: &mut [FileSink],
 ) -> Result<()> {
     let slot = vector.slot;
     let [vectors, positions, centroids, codes @ ..] = sinks else {
         unreachable!("three files and those of codes");
     };
-    // About a hundredth of the vectors, or less: part of what the scratch doesn't count.
-    let seeds = source.centroids(slot);
     let progress = job.progress.clone();
     let hear = |phase, done, total| note(progress.as_deref(), vector, phase, done, total);
     let params = IvfParams {
@@ -223,10 +230,14 @@ fn build_clusters(
         dims: vector.dim,
         segment_rows: source.rows(),
         scratch_bytes: job.scratch_bytes,
+        // Without it there are as many as the scratch does for.
+        centroid_bytes: clusters
+            .and_then(|clusters| clusters.borrowed.as_ref())
+            .map_or(0, |borrowed| borrowed.bytes() as usize),
         threads: job.threads,
         seed: id,
-        clusters,
-        seed_centroids: seeds.as_ref(),
+        clusters: clusters.map(|clusters| clusters.count),
+        seed_centroids: source.seeds(slot),
         progress: Progress(Some(&hear)),
     };
     let codes = codes.iter_mut().zip(kinds);
@@ -249,7 +260,8 @@ fn build_clusters(
     replay.error?;
     let built = built?;
     let (rows, clusters) = (built.rows, built.clusters);
-    tracing::info!(segment = id, vector = %vector.name, rows, clusters, "vector index built");
+    let (scratch_bytes, centroid_bytes) = (params.scratch_bytes, params.centroid_bytes);
+    tracing::info!(segment = id, vector = %vector.name, rows, clusters, scratch_bytes, centroid_bytes, "vector index built");
     Ok(())
 }
 

@@ -5,8 +5,8 @@
 //! leads from one to the other: two bytes a row.
 
 use ramlet_index::{
-    Allowed, Centroids, Hit, IndexReport, IndexScratch, MemoryUse, PartUse, Query, RowFilter, RowSet,
-    SearchStats, TopK, VectorIndex, Want,
+    Allowed, Hit, IndexReport, IndexScratch, MemoryUse, PartUse, Query, RowFilter, RowSet, SearchStats,
+    SeedCentroids, TopK, VectorIndex, Want,
 };
 use ramlet_io::IoContext;
 use ramlet_memory::Reservation;
@@ -380,8 +380,8 @@ impl VectorIndex for PartsColumn {
 
     rows_of_records!(records);
 
-    fn centroids(&self) -> Option<Centroids> {
-        self.parts.centroids()
+    fn seeds(&self) -> Option<&dyn SeedCentroids> {
+        self.parts.seeds()
     }
 
     fn memory(&self) -> MemoryUse {
@@ -456,8 +456,8 @@ impl RowSource for PartsSource<'_> {
         None
     }
 
-    fn centroids(&self, slot: u16) -> Option<Centroids> {
-        self.rows.centroids(slot)
+    fn seeds(&self, slot: u16) -> Option<&dyn SeedCentroids> {
+        self.rows.seeds(slot)
     }
 
     fn payloads(&self, _: &mut IoContext, _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 
-use ramlet_index::{Centroids, IndexError, IndexScratch};
+use ramlet_index::{IndexError, IndexScratch, SeedCentroids};
 use ramlet_io::IoContext;
 
 use roaring::RoaringBitmap;
@@ -42,7 +42,7 @@ pub trait RowSource {
     fn present(&self, slot: u16) -> Option<RoaringBitmap>;
 
     /// Centroids that an index of these vectors may begin with.
-    fn centroids(&self, _slot: u16) -> Option<Centroids> {
+    fn seeds(&self, _slot: u16) -> Option<&dyn SeedCentroids> {
         None
     }
     fn payloads(&self, io: &mut IoContext, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
@@ -166,9 +166,9 @@ impl RowSource for Merged<'_> {
         Ok(())
     }
 
-    fn centroids(&self, slot: u16) -> Option<Centroids> {
+    fn seeds(&self, slot: u16) -> Option<&dyn SeedCentroids> {
         let largest = self.0.iter().max_by_key(|view| view.live())?;
-        largest.segment.vector(slot)?.index.centroids()
+        largest.segment.vector(slot)?.index.seeds()
     }
 
     fn present(&self, slot: u16) -> Option<RoaringBitmap> {
