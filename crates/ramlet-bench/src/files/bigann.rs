@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 
 use anyhow::{Context, Result, bail};
 
-use super::element::Element;
+use super::element::{ByteOrder, Element};
 use super::rows::{RowFile, RowLayout};
 
 /// Opens a big-ann file.
@@ -13,6 +13,7 @@ pub fn open(mut file: File, element: Element) -> Result<RowFile> {
     let (rows, dim) = read_head(&mut file)?;
     let layout = RowLayout {
         element,
+        order: ByteOrder::Little,
         dim: dim as usize,
         rows: u64::from(rows),
         start: 8,

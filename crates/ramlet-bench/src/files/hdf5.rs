@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use hdf5_reader::error::Error;
 use hdf5_reader::{Dataset, Datatype, H5Type, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem, storage};
 
 use super::distance::Distance;
+use super::element::{ByteOrder, Class, Element, KNOWN};
 use super::rows::{DIM_MAX, Rows};
 
 /// Most bytes read at once.
@@ -19,26 +21,13 @@ pub struct Hdf5Rows {
     // Keeps the file's storage open as long as the dataset is read.
     _file: Hdf5File,
     dataset: Dataset,
-    kind: Kind,
+    element: Element,
     distance: Named,
     rows: u64,
     dim: usize,
     row: u64,
     slab: Vec<f32>,
     slab_start: u64,
-}
-
-/// How the dataset's elements are asked for: the reader converts none, so the type must be named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    F32,
-    F64,
-    U8,
-    I8,
-    I32,
-    U32,
-    I64,
-    Bool,
 }
 
 /// The distance that a file names.
@@ -50,35 +39,83 @@ enum Named {
     Other(String),
 }
 
-/// An element of an array of truth values, which h5py writes as an enumeration of one byte.
+/// An element of any type of the table, widened as it is read.
 #[derive(Debug, Clone, Copy)]
-struct Truth(f32);
+struct Widened(f32);
 
-impl H5Type for Truth {
+impl H5Type for Widened {
     fn hdf5_type() -> Datatype {
-        u8::hdf5_type()
+        f32::hdf5_type()
     }
 
-    fn from_bytes(bytes: &[u8], _: &Datatype) -> Result<Truth, hdf5_reader::error::Error> {
-        Ok(Truth(if bytes.first().is_some_and(|byte| *byte != 0) {
-            1.0
-        } else {
-            0.0
-        }))
+    fn from_bytes(bytes: &[u8], datatype: &Datatype) -> Result<Widened, Error> {
+        let mut values = widen(bytes, datatype)?;
+        values
+            .pop()
+            .ok_or_else(|| Error::InvalidData("no bytes".to_string()))
     }
 
-    fn element_size(_: &Datatype) -> usize {
-        1
+    fn element_size(datatype: &Datatype) -> usize {
+        number_type(datatype).map_or(0, |(element, _)| element.bytes())
+    }
+
+    fn decode_vec(bytes: &[u8], datatype: &Datatype, count: usize) -> Option<Result<Vec<Widened>, Error>> {
+        let (element, _) = number_type(datatype)?;
+        (bytes.len() == count * element.bytes()).then(|| widen(bytes, datatype))
     }
 }
 
-/// Opens `key` of an HDF5 file.
+fn widen(bytes: &[u8], datatype: &Datatype) -> Result<Vec<Widened>, Error> {
+    let (element, order) =
+        number_type(datatype).ok_or_else(|| Error::InvalidData(format!("{datatype:?}")))?;
+    let mut out = Vec::new();
+    element.decode(order, bytes, &mut out);
+    Ok(out.into_iter().map(Widened).collect())
+}
+
+/// Element and byte order of a datatype, if the table has it. h5py writes truth values as an enumeration of one byte.
+fn number_type(datatype: &Datatype) -> Option<(Element, ByteOrder)> {
+    let (class, size, order) = match datatype {
+        Datatype::FloatingPoint { size, byte_order } => (Class::Float, *size, *byte_order),
+        Datatype::FixedPoint {
+            size,
+            signed: true,
+            byte_order,
+        } => (Class::Signed, *size, *byte_order),
+        Datatype::FixedPoint {
+            size,
+            signed: false,
+            byte_order,
+        } => (Class::Unsigned, *size, *byte_order),
+        Datatype::Enum { base, .. } => match **base {
+            Datatype::FixedPoint {
+                size: 1, byte_order, ..
+            } => (Class::Bool, 1, byte_order),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let order = match order {
+        hdf5_reader::ByteOrder::LittleEndian => ByteOrder::Little,
+        hdf5_reader::ByteOrder::BigEndian => ByteOrder::Big,
+    };
+    Some((Element::of(class, usize::from(size))?, order))
+}
+
+/// What ann-benchmarks calls the vectors.
+const USUAL: &str = "train";
+
+/// Opens `key` of an HDF5 file; `""` is `train`, or the only dataset. The first rows are read: what can't be unpacked says so.
 pub fn open(path: &Path, key: &str) -> Result<Hdf5Rows> {
     let options = OpenOptions::default().with_chunk_cache_bytes(CHUNK_CACHE_BYTES);
     // Positioned reads, not the crate's default mmap: page cache that isn't ours stays evictable.
     let storage = Arc::new(storage::FileStorage::open(path)?);
     let file = Hdf5File::from_storage_with_options(storage, options)?;
-    let dataset = file.dataset(key).with_context(|| {
+    let key = match key {
+        "" => usual(&file),
+        key => key.to_string(),
+    };
+    let dataset = file.dataset(&key).with_context(|| {
         format!(
             "it has no dataset '{key}', it has: {} (choose one with --key)",
             names(&file)
@@ -93,53 +130,32 @@ pub fn open(path: &Path, key: &str) -> Result<Hdf5Rows> {
     if dim == 0 || dim > DIM_MAX {
         bail!("the dimension of '{key}' is {dim}; 1 to {DIM_MAX} is possible");
     }
-    let kind = kind(dataset.dtype()).with_context(|| format!("dataset '{key}'"))?;
+    let (element, _) = number_type(dataset.dtype())
+        .with_context(|| format!("the elements of '{key}' are {:?}; {KNOWN}", dataset.dtype()))?;
     let distance = distance(&file);
-    Ok(Hdf5Rows {
+    let mut opened = Hdf5Rows {
         _file: file,
         dataset,
-        kind,
+        element,
         distance,
         rows,
         dim: dim as usize,
         row: 0,
         slab: Vec::new(),
         slab_start: 0,
-    })
+    };
+    if rows > 0 {
+        opened.fill().context("reading its first rows")?;
+    }
+    Ok(opened)
 }
 
-fn kind(datatype: &Datatype) -> Result<Kind> {
-    Ok(match datatype {
-        Datatype::FloatingPoint { size: 4, .. } => Kind::F32,
-        Datatype::FloatingPoint { size: 8, .. } => Kind::F64,
-        Datatype::FixedPoint {
-            size: 1,
-            signed: false,
-            ..
-        } => Kind::U8,
-        Datatype::FixedPoint {
-            size: 1,
-            signed: true,
-            ..
-        } => Kind::I8,
-        Datatype::FixedPoint {
-            size: 4,
-            signed: true,
-            ..
-        } => Kind::I32,
-        Datatype::FixedPoint {
-            size: 4,
-            signed: false,
-            ..
-        } => Kind::U32,
-        Datatype::FixedPoint {
-            size: 8,
-            signed: true,
-            ..
-        } => Kind::I64,
-        Datatype::Enum { base, .. } if matches!(**base, Datatype::FixedPoint { size: 1, .. }) => Kind::Bool,
-        other => bail!("its elements are {other:?}; f32, f64, u8, i8, i32, u32, i64 and bool are read"),
-    })
+fn usual(file: &Hdf5File) -> String {
+    let group = file.root_group().and_then(|root| root.member_names());
+    match group.map(|(_, datasets)| datasets).unwrap_or_default().as_slice() {
+        [only] => only.clone(),
+        _ => USUAL.to_string(),
+    }
 }
 
 /// The attribute `distance` that ann-benchmarks writes.
@@ -191,23 +207,9 @@ impl Hdf5Rows {
                 },
             ],
         };
-        macro_rules! read {
-            ($t:ty, $widen:expr) => {{
-                let array = self.dataset.read_slice::<$t>(&selection)?;
-                self.slab.clear();
-                self.slab.extend(array.iter().copied().map($widen));
-            }};
-        }
-        match self.kind {
-            Kind::F32 => read!(f32, |v| v),
-            Kind::F64 => read!(f64, |v| v as f32),
-            Kind::U8 => read!(u8, f32::from),
-            Kind::I8 => read!(i8, f32::from),
-            Kind::I32 => read!(i32, |v| v as f32),
-            Kind::U32 => read!(u32, |v| v as f32),
-            Kind::I64 => read!(i64, |v| v as f32),
-            Kind::Bool => read!(Truth, |v| v.0),
-        }
+        let array = self.dataset.read_slice::<Widened>(&selection)?;
+        self.slab.clear();
+        self.slab.extend(array.iter().map(|value| value.0));
         if self.slab.len() as u64 != (end - start) * self.dim as u64 {
             bail!("rows {start} to {end} came back short");
         }
@@ -224,7 +226,7 @@ impl Rows for Hdf5Rows {
         self.dim
     }
     fn is_u8(&self) -> bool {
-        self.kind == Kind::U8
+        self.element.is_u8()
     }
     fn distance(&self) -> Option<Distance> {
         match self.distance {

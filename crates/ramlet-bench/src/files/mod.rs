@@ -1,15 +1,17 @@
-//! Files of vectors that people have: `.npy`, `.fvecs` and its kin, big-ann's `.fbin`, ann-benchmarks' `.hdf5`; read row by row.
+//! Files of vectors that people have: `.npy`, `.npz`, `.fvecs` and its kin, big-ann's `.fbin`, ann-benchmarks' `.hdf5`; read row by row.
 
 mod bigann;
+mod columns;
 mod distance;
 mod element;
 mod hdf5;
 mod npy;
+mod npz;
 mod rows;
 mod vecs;
 
 pub use distance::Distance;
-pub use element::Element;
+pub use element::{ByteOrder, Element};
 pub use rows::{DIM_MAX, Rows};
 
 use std::ffi::OsStr;
@@ -19,19 +21,22 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// Extensions that [`open_rows`] takes.
-pub const EXTENSIONS: [&str; 10] = [
-    "npy", "fvecs", "bvecs", "ivecs", "fbin", "u8bin", "i8bin", "ibin", "hdf5", "h5",
+pub const EXTENSIONS: [&str; 11] = [
+    "npy", "npz", "fvecs", "bvecs", "ivecs", "fbin", "u8bin", "i8bin", "ibin", "hdf5", "h5",
 ];
 
-/// Opens a file of rows by its extension; `key` names the dataset of an HDF5 file.
+/// Opens a file of rows by its extension; `key` names the dataset of an HDF5 file (`""`: `train`, or the only one) or the array of a
+/// `.npz` (`""`: the only one of rows).
 ///
-/// Holds 256 KiB and one row; 5 MiB for HDF5. Fails where the file is cut short or its head makes no sense; the error names the file.
+/// Holds 256 KiB and one row; 5 MiB for HDF5, 1 MiB more for arrays stored by columns. Fails where the file is cut short or its head makes
+/// no sense; the error names the file.
 pub fn open_rows(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
     let extension = extension(path);
     let file = || File::open(path);
     let opened = || -> Result<Box<dyn Rows>> {
         Ok(match extension.as_str() {
-            "npy" => Box::new(npy::open(file()?)?),
+            "npy" => npy::open(file()?)?,
+            "npz" => npz::open(path, key)?,
             "fvecs" => Box::new(vecs::open(file()?, Element::F32)?),
             "bvecs" => Box::new(vecs::open(file()?, Element::U8)?),
             "ivecs" => Box::new(vecs::open(file()?, Element::I32)?),
@@ -82,6 +87,7 @@ pub fn open_bare(path: &Path, element: Element, dim: usize) -> Result<Box<dyn Ro
         let rows = file.metadata()?.len() / (dim * element.bytes()).max(1) as u64;
         let layout = rows::RowLayout {
             element,
+            order: ByteOrder::Little,
             dim,
             rows,
             start: 0,

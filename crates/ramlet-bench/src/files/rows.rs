@@ -6,7 +6,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use anyhow::{Context, Result, bail};
 
 use super::distance::Distance;
-use super::element::Element;
+use super::element::{ByteOrder, Element};
 
 /// Read ahead: enough for sequential reads at disk speed, and all the memory that a row file takes but one row.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -37,6 +37,7 @@ pub trait Rows {
 #[derive(Debug, Clone, Copy)]
 pub struct RowLayout {
     pub element: Element,
+    pub order: ByteOrder,
     pub dim: usize,
     pub rows: u64,
     /// Offset of row 0.
@@ -47,8 +48,24 @@ pub struct RowLayout {
 
 impl RowLayout {
     /// Bytes of one row with its prefix.
-    fn stride(&self) -> u64 {
+    pub fn stride(&self) -> u64 {
         (self.dim * self.element.bytes()) as u64 + if self.prefixed { 4 } else { 0 }
+    }
+
+    /// Checks the layout against the length of what holds it: what is cut short says so before anything is sent.
+    pub fn check(&self, length: u64) -> Result<()> {
+        if self.dim == 0 || self.dim as u64 > DIM_MAX {
+            bail!("the dimension is {}; 1 to {DIM_MAX} is possible", self.dim);
+        }
+        let needed = u128::from(self.start) + u128::from(self.rows) * u128::from(self.stride());
+        if u128::from(length) < needed {
+            bail!(
+                "{} rows of {} numbers need {needed} bytes, but the file has {length}: it is cut short",
+                self.rows,
+                self.dim
+            );
+        }
+        Ok(())
     }
 }
 
@@ -61,20 +78,8 @@ pub struct RowFile {
 }
 
 impl RowFile {
-    /// Checks the layout against the file's length: a file cut short says so before anything is sent.
     pub fn new(file: File, layout: RowLayout) -> Result<RowFile> {
-        if layout.dim == 0 || layout.dim as u64 > DIM_MAX {
-            bail!("the dimension is {}; 1 to {DIM_MAX} is possible", layout.dim);
-        }
-        let length = file.metadata()?.len();
-        let needed = u128::from(layout.start) + u128::from(layout.rows) * u128::from(layout.stride());
-        if u128::from(length) < needed {
-            bail!(
-                "{} rows of {} numbers need {needed} bytes, but the file has {length}: it is cut short",
-                layout.rows,
-                layout.dim
-            );
-        }
+        layout.check(file.metadata()?.len())?;
         let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
         reader.seek(SeekFrom::Start(layout.start))?;
         Ok(RowFile {
@@ -94,7 +99,7 @@ impl Rows for RowFile {
         self.layout.dim
     }
     fn is_u8(&self) -> bool {
-        self.layout.element == Element::U8
+        self.layout.element.is_u8()
     }
 
     fn seek(&mut self, row: u64) -> Result<()> {
@@ -125,7 +130,7 @@ impl Rows for RowFile {
             bytes = rest;
         }
         out.clear();
-        self.layout.element.decode(bytes, out);
+        self.layout.element.decode(self.layout.order, bytes, out);
         self.row += 1;
         Ok(true)
     }

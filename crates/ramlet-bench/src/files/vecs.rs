@@ -5,7 +5,7 @@ use std::io::Read;
 
 use anyhow::{Context, Result, bail};
 
-use super::element::Element;
+use super::element::{ByteOrder, Element};
 use super::rows::{DIM_MAX, RowFile, RowLayout};
 
 /// Opens a `vecs` file; the number of rows follows from its length.
@@ -26,6 +26,7 @@ pub fn open(mut file: File, element: Element) -> Result<RowFile> {
     }
     let layout = RowLayout {
         element,
+        order: ByteOrder::Little,
         dim,
         rows: length / stride,
         start: 0,

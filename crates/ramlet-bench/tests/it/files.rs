@@ -224,3 +224,159 @@ fn datasets_of_hdf5() {
     assert!(names.iter().any(|name| name == "train"), "{names:?}");
     assert!(open_rows(&path, "train").expect("opened").rows() > 0);
 }
+
+fn of_testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/import")
+        .join(name)
+}
+
+/// All rows, from the first.
+fn all(rows: &mut dyn Rows) -> Vec<Vec<f32>> {
+    let (mut all, mut row) = (Vec::new(), Vec::new());
+    while rows.read(&mut row).expect("read") {
+        all.push(row.clone());
+    }
+    all
+}
+
+/// 0 to 11 in four rows.
+fn counted() -> Vec<Vec<f32>> {
+    let row = |at| (0..3).map(|n| (3 * at + n) as f32).collect();
+    (0..4).map(row).collect()
+}
+
+#[test]
+fn every_type_of_hdf5() {
+    let path = of_testdata("types.hdf5");
+    let names = ramlet_bench::files::hdf5_datasets(&path).expect("opened");
+    assert_eq!(names.len(), 20);
+    for name in names {
+        let mut rows = open_rows(&path, &name).expect("opened");
+        let expected = match name.as_str() {
+            "bool" => counted()
+                .iter()
+                .map(|row| row.iter().map(|v| v % 2.0).collect())
+                .collect(),
+            _ => counted(),
+        };
+        assert_eq!(all(rows.as_mut()), expected, "{name}");
+    }
+}
+
+/// Bytes of a `.npy` with these numbers in this order.
+fn npy(
+    descr: &str,
+    by_columns: bool,
+    rows: usize,
+    dims: usize,
+    numbers: impl Iterator<Item = Vec<u8>>,
+) -> Vec<u8> {
+    let order = if by_columns { "True" } else { "False" };
+    let head = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': ({rows}, {dims}), }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((head.len() as u16).to_le_bytes());
+    bytes.extend(head.as_bytes());
+    numbers.for_each(|number| bytes.extend(number));
+    bytes
+}
+
+#[test]
+fn every_type_of_npy_by_rows_and_by_columns() {
+    let files = Files::new("npy");
+    let path = files.0.join("a.npy");
+    let big = |v: i64, bytes: usize| v.to_be_bytes()[8 - bytes..].to_vec();
+    let little = |v: i64, bytes: usize| v.to_le_bytes()[..bytes].to_vec();
+    for bytes in [1, 2, 4, 8] {
+        for (order, number) in [('>', &big as &dyn Fn(i64, usize) -> Vec<u8>), ('<', &little)] {
+            for class in ['i', 'u'] {
+                let descr = format!("{order}{class}{bytes}");
+                let by_row = npy(&descr, false, 4, 3, (0..12).map(|v| number(v, bytes)));
+                std::fs::write(&path, by_row).expect("written");
+                assert_eq!(
+                    all(open_rows(&path, "").expect("opened").as_mut()),
+                    counted(),
+                    "{descr}"
+                );
+                let columns = (0..3).flat_map(|at| (0..4).map(move |row| 3 * row + at));
+                let by_column = npy(&descr, true, 4, 3, columns.map(|v| number(v, bytes)));
+                std::fs::write(&path, by_column).expect("written");
+                let mut rows = open_rows(&path, "").expect("opened");
+                assert_eq!(all(rows.as_mut()), counted(), "{descr} by columns");
+                rows.seek(2).expect("within");
+                assert_eq!(all(rows.as_mut()), counted()[2..], "{descr} by columns");
+            }
+        }
+    }
+}
+
+/// More than a slab of rows, whose pieces of columns are put together.
+#[test]
+fn columns_longer_than_a_slab() {
+    let files = Files::new("columns");
+    let path = files.0.join("a.npy");
+    const ROWS: usize = 200_000;
+    let numbers = (0..2usize).flat_map(|at| (0..ROWS).map(move |row| (2 * row + at) as f32));
+    let bytes = npy("<f4", true, ROWS, 2, numbers.map(|v| v.to_le_bytes().to_vec()));
+    std::fs::write(&path, &bytes).expect("written");
+    let mut rows = open_rows(&path, "").expect("opened");
+    for (at, row) in all(rows.as_mut()).into_iter().enumerate() {
+        assert_eq!(row, [(2 * at) as f32, (2 * at + 1) as f32]);
+    }
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+    let error = format!("{:#}", open_rows(&path, "").err().expect("cut short"));
+    assert!(error.contains("cut short"), "{error}");
+}
+
+#[test]
+fn arrays_of_npz() {
+    let check = |name: &str, key: &str, expected: &[Vec<f32>]| {
+        let mut rows = open_rows(&of_testdata(name), key).expect("opened");
+        assert_eq!((rows.rows(), rows.dim()), (4, 3));
+        assert_eq!(all(rows.as_mut()), expected, "{name}");
+        for at in [3, 1, 4] {
+            rows.seek(at as u64).expect("within");
+            assert_eq!(all(rows.as_mut()), expected[at..], "{name} from {at}");
+        }
+    };
+    check("stored.npz", "vectors", &counted());
+    check("deflated.npz", "vectors", &counted());
+    // The labels aren't numbers: the vectors are the only rows.
+    check("stored.npz", "", &counted());
+    let refused = |name: &str, key: &str, sentence: &str| {
+        let error = format!("{:#}", open_rows(&of_testdata(name), key).err().expect("refused"));
+        assert!(error.contains(sentence), "{error}");
+    };
+    refused(
+        "stored.npz",
+        "nothing",
+        "no array 'nothing', it has: vectors, labels",
+    );
+    refused("stored.npz", "labels", "its numbers are of type <U1");
+    refused("deflated.npz", "columns", "stored column by column");
+}
+
+#[test]
+fn archives_that_are_cut_or_changed_never_panic() {
+    let files = Files::new("npz");
+    let path = files.0.join("a.npz");
+    for name in ["stored.npz", "deflated.npz"] {
+        let whole = std::fs::read(of_testdata(name)).expect("there");
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).expect("written");
+            assert!(open_rows(&path, "vectors").is_err(), "{name} cut at {cut}");
+        }
+        let mut random = Random::new(7, 0);
+        for _ in 0..2_000 {
+            let mut changed = whole.clone();
+            let at = random.below(whole.len() as u64) as usize;
+            changed[at] = random.below(256) as u8;
+            std::fs::write(&path, changed).expect("written");
+            let Ok(mut rows) = open_rows(&path, "vectors") else {
+                continue;
+            };
+            let mut row = Vec::new();
+            while rows.read(&mut row).is_ok_and(|more| more) {}
+        }
+    }
+}
