@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use indicatif::HumanCount;
 use ramlet_testdata::{Difficulty, Element, Metric, Nearest, Set, Shape, WriteOptions, write_set};
 
-use crate::Progress;
 use crate::files::{self, Distance, Rows, open_rows};
+use crate::{Progress, count, count_within};
 
 /// Which data, on the command line.
 #[derive(Debug, Clone, Args)]
@@ -27,7 +27,7 @@ pub struct DataArgs {
     #[arg(long, value_enum, ignore_case = true)]
     pub distance: Option<Distance>,
     /// Vectors to make or to take of the file [default: 1000000 made, all of a file]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count_within(1..=4_000_000_000, text))]
     pub points: Option<u64>,
     /// Queries, at most
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = at_least_one)]
@@ -55,9 +55,9 @@ pub enum Hardness {
 }
 
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("it takes a whole number from 1".into()),
-        Ok(n) => Ok(n),
+    match count(text) {
+        Ok(0) | Err(_) => Err("it takes a whole number from 1, like 5000, 10k or 1M".into()),
+        Ok(n) => usize::try_from(n).map_err(|e| e.to_string()),
     }
 }
 
@@ -69,10 +69,10 @@ fn dims(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn one_to(most: usize, text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(value) if (1..=most).contains(&value) => Ok(value),
-        _ => Err(format!("it takes 1 to {most}")),
-    }
+    let value = count_within(1..=most as u64, text);
+    value
+        .map(|value| value as usize)
+        .map_err(|_| format!("it takes 1 to {most}"))
 }
 
 /// Neighbours in the truth of made-up sets.

@@ -12,6 +12,7 @@ pub mod machine;
 mod probe;
 mod record;
 
+mod count;
 mod size;
 
 pub mod files;
@@ -48,6 +49,7 @@ pub mod ingest;
 pub mod io;
 
 pub use command::{BenchArgs, BenchCommand};
+pub use count::{count, count_within};
 pub use machine::Machine;
 pub use output_args::OutputArgs;
 pub use plot::{Axis, Curve, Plot};

@@ -7,6 +7,9 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
+/// A smaller number without a unit is asked about: nobody counts so few bytes.
+const BARE_BYTES_MIN: u64 = 1_000_000;
+
 /// Suffixes in lower case, without the optional `b` of the decimal ones.
 const UNITS: [(&str, u64); 12] = [
     ("kib", 1 << 10),
@@ -32,14 +35,17 @@ impl FromStr for ByteSize {
             .iter()
             .find_map(|&(suffix, unit)| Some((lower.strip_suffix(suffix)?.trim_end(), unit)))
             .unwrap_or((&lower, 1));
-        scaled(number, unit)
-            .map(ByteSize)
-            .ok_or_else(|| format!("'{text}' is not a size; write it like 135MB, 128MiB or 1.5GB"))
+        let bytes = scaled(number, unit)
+            .ok_or_else(|| format!("'{text}' is not a size; write it like 135MB, 128MiB or 1.5GB"))?;
+        if number.len() == lower.len() && (1..BARE_BYTES_MIN).contains(&bytes) {
+            return Err(format!("{number} alone is {number} bytes: is {number}MB meant?"));
+        }
+        Ok(ByteSize(bytes))
     }
 }
 
 /// `number x unit` in whole bytes, exact for decimals too (no floating point): `1.5` x 10^9.
-fn scaled(number: &str, unit: u64) -> Option<u64> {
+pub(crate) fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
@@ -91,6 +97,12 @@ mod tests {
     fn sizes_that_are_none() {
         for text in ["", "MB", "-1MB", "1e6", "1.2.3MB", "12 apples", ".5GB", "0x10"] {
             check(text, None);
+        }
+        check("0", Some(0));
+        check("135B", Some(135));
+        for text in ["1", "135", "999999", " 135 "] {
+            let why = text.parse::<ByteSize>().unwrap_err();
+            assert!(why.contains(&format!("is {}MB meant?", text.trim())), "{why}");
         }
         check("99999999999999999999", None);
         check("99999999TB", None);

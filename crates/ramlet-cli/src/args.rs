@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ramlet_bench::BenchArgs;
 pub use ramlet_bench::files::Distance;
+use ramlet_bench::{count, count_within};
 
 use crate::size::ByteSize;
 
@@ -281,10 +282,10 @@ pub struct ImportArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = connections)]
     pub parallel: usize,
     /// Leave out the first N points
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
     pub offset: u64,
     /// Import at most N points
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<u64>,
     /// Make a text index on these fields first, ranked by BM25 and with phrases
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
@@ -416,23 +417,27 @@ impl Datatype {
 }
 
 fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("it takes a whole number from 1".to_string()),
-        Ok(n) => Ok(n),
-    }
+    let most = usize::MAX as u64;
+    let n = count_within(1..=most, text).map_err(|_| "it takes a whole number from 1, like 500 or 10k".to_string())?;
+    usize::try_from(n).map_err(|e| e.to_string())
 }
 
 fn points(text: &str) -> Result<u64, String> {
-    whole(text).map_err(|_| format!("it takes a whole number from 0 to {}", ramlet::plan::POINTS_MAX))
+    count_within(0..=ramlet::plan::POINTS_MAX, text).map_err(|_| {
+        format!(
+            "it takes a whole number from 0 to {}, like 500000, 10k or 1M",
+            ramlet::plan::POINTS_MAX
+        )
+    })
 }
 
 // The planner knows their ranges.
 fn whole(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "it takes a whole number".to_string())
+    count(text)
 }
 
 fn results(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "it takes a whole number".to_string())
+    u32::try_from(count(text)?).map_err(|_| "it takes a whole number of 32 bits".to_string())
 }
 
 /// Each is a thread of its own.

@@ -10,14 +10,14 @@ use serde_json::json;
 use super::{Ingest, IngestOptions, Source, Where, ingest_report};
 use crate::files::Distance;
 use crate::server::{check_is_disk, check_limits, check_line};
-use crate::{ByteSize, OutputArgs, Progress};
+use crate::{ByteSize, OutputArgs, Progress, count};
 
 /// Load vectors, index, merge, delete, release: what happens to the server's memory meanwhile
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct IngestArgs {
     /// Points to send; of a file at most so many
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = count)]
     points: u64,
     /// Dimensions of vectors that are made
     #[arg(long, value_name = "D", default_value_t = 768)]

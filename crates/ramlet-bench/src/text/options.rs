@@ -10,7 +10,7 @@ use super::text_article;
 use super::text_storage::{Searchers, Storage};
 use crate::data::at_least_one;
 use crate::ram::{object, seconds};
-use crate::{ByteSize, OutputArgs};
+use crate::{ByteSize, OutputArgs, count_within};
 
 /// How fast texts are searched: a query log by threads, searchers, storage and memory; while the index is replaced, and while documents
 /// come in
@@ -25,7 +25,7 @@ pub struct TextArgs {
     #[arg(long, value_name = "FILE", requires = "docs")]
     pub queries: Option<PathBuf>,
     /// Documents to make up, or to take of --docs [default: 500000 made, all of a file]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| count_within(1..=1_000_000_000, text))]
     pub documents: Option<u64>,
     /// Queries of a run; a log that is shorter begins again
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = log)]
