@@ -53,11 +53,16 @@ impl IoError {
     }
 
     pub(crate) fn locked(file: &str) -> IoError {
+        IoError::locked_by(file, None)
+    }
+
+    pub(crate) fn locked_by(file: &str, holder: Option<&str>) -> IoError {
+        let holder = holder.unwrap_or("another process or handle");
         IoError::new(
             "lock",
             file,
             IoErrorKind::Locked,
-            "another process or handle holds the lock",
+            format!("{holder} holds the lock"),
         )
     }
 }

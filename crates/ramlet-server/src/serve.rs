@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ramlet::Engine;
-use ramlet_io::system::set_segment_bytes_max;
+use ramlet_io::system::{holder_of_port, set_segment_bytes_max};
 use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -85,7 +85,13 @@ async fn listen_on(host: &str, port: u16, buffer: u32) -> io::Result<TcpListener
             Err(e) => failure = e,
         }
     }
-    let place = format!("can't listen on {host}:{port}: {failure}");
+    let holder = match failure.kind() {
+        io::ErrorKind::AddrInUse => {
+            holder_of_port(port).map_or(String::new(), |who| format!(": {who} listens there"))
+        }
+        _ => String::new(),
+    };
+    let place = format!("can't listen on {host}:{port}: {failure}{holder}");
     Err(io::Error::new(failure.kind(), place))
 }
 

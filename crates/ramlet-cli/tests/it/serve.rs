@@ -1,6 +1,7 @@
 //! What `ramlet serve` and its neighbours refuse before they do anything.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use crate::import::TempDir;
 
@@ -82,4 +83,89 @@ fn directories_that_are_not_there_or_not_ours() {
         text.contains("no data directory") && !text.contains("damaged"),
         "{text}"
     );
+}
+
+/// A server that runs until it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server on a free port; returns that too.
+fn serve(data: &str) -> (Running, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ramlet"))
+        .args([
+            "serve",
+            "--memory",
+            "64MB",
+            "--no-probe",
+            "--port",
+            "0",
+            "--grpc-port",
+            "disabled",
+            "--data",
+            data,
+        ])
+        .args(["--api-key", "secret"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let listening = lines
+        .map_while(Result::ok)
+        .find(|line| line.starts_with("listening on"));
+    let port = listening.and_then(|line| Some(line.rsplit_once(':')?.1.to_string()));
+    (Running(child), port.expect("it listens"))
+}
+
+#[test]
+fn a_directory_and_a_port_that_are_taken_name_who_has_them() {
+    let dir = TempDir::new();
+    let data = dir.path("data");
+    let (server, port) = serve(&data);
+    let holder = format!("process {} (", server.0.id());
+    let start = [
+        "serve",
+        "--memory",
+        "64MB",
+        "--no-probe",
+        "--grpc-port",
+        "disabled",
+    ];
+    let (other, out) = (dir.path("other"), dir.path("c.snapshot"));
+    let by_data = [&start[..], &["--port", "0", "--data", &data]].concat();
+    let by_port = [&start[..], &["--port", &port, "--data", &other]].concat();
+    for arguments in [
+        by_data,
+        by_port,
+        vec!["check", &data],
+        vec!["salvage", &data, "c", &out],
+    ] {
+        let text = refused(&arguments, &[]);
+        assert!(text.contains(&holder) && text.contains("ramlet serve)"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn sizes_without_a_unit_are_asked_about() {
+    let dir = TempDir::new();
+    let data = dir.path("data");
+    let text = refused(&["serve", "--memory", "135", "--data", &data], &[]);
+    assert!(text.contains("is 135MB meant?"), "{text}");
+    let text = refused(&["serve", "--data", &data], &[("RAMLET_MEMORY", "135")]);
+    assert!(
+        text.contains("RAMLET_MEMORY=135") && text.contains("is 135MB meant?"),
+        "{text}"
+    );
+    let text = refused(
+        &["plan", "--points", "1M", "--dim", "100", "--memory", "135"],
+        &[],
+    );
+    assert!(text.contains("is 135MB meant?"), "{text}");
 }

@@ -20,7 +20,7 @@ use crate::reader::SerialReader;
 use crate::storage::{
     BatchReader, IoError, IoErrorKind, LogFile, PAGE, ReadFile, Result, Storage, WriteFile,
 };
-use crate::system::{self, OpenFiles};
+use crate::system::{self, OpenFiles, holder_of_lock};
 
 pub use scratch::{Access, ScratchFile, ring_reader, serial_reader};
 
@@ -206,7 +206,9 @@ impl Storage for Directory {
         match file.try_lock() {
             // Closing the file gives the lock back.
             Ok(()) => Ok(Box::new(file)),
-            Err(fs::TryLockError::WouldBlock) => Err(IoError::locked(&name)),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(IoError::locked_by(&name, holder_of_lock(&path).as_deref()))
+            }
             Err(fs::TryLockError::Error(error)) => Err(IoError::from_os("lock", &name, &error)),
         }
     }

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod descriptors;
+mod holders;
 mod new_file;
 mod process;
 mod sockets;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub use cgroup::{cgroup_memory_limit, cgroup_memory_usage};
 pub(crate) use descriptors::open_files_most;
 pub use descriptors::{OpenFiles, open_files, raise_open_files};
+pub(crate) use holders::holder_of_lock;
+pub use holders::holder_of_port;
 pub use new_file::NewFile;
 pub use process::{ProcessCounts, process_counts};
 pub use sockets::{segment_bytes, set_segment_bytes_max};
