@@ -72,7 +72,7 @@ def test_ids_of_other_kinds(server, http, name, tmp_path):
     send = ["import", file, "--collection", name, "--url", server.url]
     said = run(*send, cwd=tmp_path, expect=1)
     assert 'line 2' in said and '"MED-10"' in said and "--ids" in said
-    assert "the first 1 points of the file are in" in said
+    assert "the first 1 points are in" in said
     assert points(http, name) == {17: {"body": "a"}}
     run(*send, "--ids", "hash", cwd=tmp_path)
     hashed = {str(uuid.uuid5(uuid.NAMESPACE_OID, of)): {"id": of, "body": body} for of, body in (("17", "a"), ("MED-10", "b"))}
@@ -101,11 +101,12 @@ def test_vectors_of_every_kind_into_a_collection_that_is_there(server, http, nam
     vectors = {p["id"]: p["vector"] for p in http.result("POST", f"/collections/{name}/points/scroll", body)["points"]}
     assert vectors[1] == lines[0]["vector"] and vectors[2] == lines[1]["vector"] and vectors[4] == {} and vectors[5] == lines[4]["vector"]
     assert len(vectors[3]["t"]["indices"]) == 1
-    said = run(*send[:2], "--collection", f"{name}-new", "--url", server.url, cwd=tmp_path, expect=1)
-    assert f"there is no collection '{name}-new'" in said and "line 1" in said and "'s'" in said
+    odd = write(tmp_path / "odd.jsonl", lines[1:])
+    said = run("import", odd, "--collection", f"{name}-new", "--url", server.url, cwd=tmp_path, expect=1)
+    assert f"there is no collection '{name}-new'" in said and "line 1" in said and "'m'" in said
     # What the server refuses it refuses by name.
     wrong = write(tmp_path / "wrong.jsonl", [{"id": 6, "vector": {"s": {"indices": [1], "values": [1, 2]}}}])
-    assert "points 0 to 0" in run("import", wrong, *send[2:], cwd=tmp_path, expect=1)
+    assert f"point 0 ({wrong}: line 1)" in run("import", wrong, *send[2:], cwd=tmp_path, expect=1)
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '{"id": -3, "body": "x"}', "nonsense"])

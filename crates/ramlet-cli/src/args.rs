@@ -7,6 +7,7 @@ use ramlet_bench::BenchArgs;
 pub use ramlet_bench::files::Distance;
 use ramlet_bench::{count, count_within};
 
+use crate::import::column_types::{ColumnType, column_type};
 use crate::size::ByteSize;
 
 /// A search server that lives on your SSD and keeps to the RAM you give it.
@@ -21,8 +22,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the collections of a data directory over the Qdrant API, REST and gRPC
     Serve(ServeArgs),
-    /// Import vectors (.npy .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), documents (.jsonl, .jsonl.gz), or another server's
-    /// collections (--from)
+    /// Import documents (.csv .tsv .json .jsonl, also .gz and .zst), vectors (.npy .npz .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), or
+    /// another server's collections (--from)
     Import(ImportArgs),
     /// Search a running server for words, or for points like one of its own
     Search(SearchArgs),
@@ -237,11 +238,27 @@ pub enum Place {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The file; its extension tells the format
-    #[arg(required_unless_present = "from")]
-    pub file: Option<PathBuf>,
+    /// The files, read one after another; the extension tells the format. `-` is standard input, with --format
+    #[arg(required_unless_present = "from", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Format of the files [default: as the extension says]
+    #[arg(long, value_enum)]
+    pub format: Option<TextFormat>,
+    /// Field with the ids
+    #[arg(long, value_name = "FIELD", default_value = "id")]
+    pub id_field: String,
+    /// Field with the vectors; NAME=FIELD for a vector of that name, may be given several times; `none` for no vectors
+    /// [default: `vector` or `vectors`]
+    #[arg(long, value_name = "FIELD")]
+    pub vector_field: Vec<String>,
+    /// Type of a column of a table: text, int, float, bool or json, instead of a guess by the first rows
+    #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = column_type)]
+    pub types: Vec<(String, ColumnType)>,
+    /// What stands between the cells of a table [default: as the first line shows; a tab for .tsv]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
     /// Another server of the Qdrant API, whose collections are copied: settings, payload indexes, points, aliases
-    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "payload", "distance", "datatype", "offset", "limit", "text", "ids", "resume"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = FOR_FILES)]
     pub from: Option<String>,
     /// Key of the other server [default: that of --api-key]
     #[arg(
@@ -272,9 +289,9 @@ pub struct ImportArgs {
     /// JSON lines file with the payload of each row, for files of bare vectors
     #[arg(long, value_name = "FILE")]
     pub payload: Option<PathBuf>,
-    /// Dataset of an HDF5 file
-    #[arg(long, default_value = "train")]
-    pub key: String,
+    /// Dataset of an HDF5 file [default: `train`, or the only one], array of an .npz [default: the only one of rows]
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
     /// Points of a request [default: as many as make 256 KiB]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub batch: Option<usize>,
@@ -288,14 +305,22 @@ pub struct ImportArgs {
     #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<u64>,
     /// Make a text index on these fields first, ranked by BM25 and with phrases
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    #[arg(
+        long,
+        visible_alias = "text-field",
+        value_name = "FIELDS",
+        value_delimiter = ','
+    )]
     pub text: Vec<String>,
     /// Language of the texts: its stemmer and stop words; `none` for neither
     #[arg(long, value_name = "NAME", default_value = "english", requires = "text")]
     pub language: String,
-    /// What becomes of the ids of JSON lines
+    /// Where ids come from
     #[arg(long, value_enum, default_value_t = Ids::File)]
     pub ids: Ids,
+    /// Number of the first row, with --ids line
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
+    pub first_id: u64,
     /// Keep in --state how far it is, and go on from there
     #[arg(long, conflicts_with = "offset")]
     pub resume: bool,
@@ -304,15 +329,53 @@ pub struct ImportArgs {
     pub wait: bool,
 }
 
-/// Ids of JSON lines.
+/// What only imports of files take.
+const FOR_FILES: [&str; 17] = [
+    "files",
+    "payload",
+    "distance",
+    "datatype",
+    "offset",
+    "limit",
+    "text",
+    "ids",
+    "resume",
+    "format",
+    "id_field",
+    "vector_field",
+    "types",
+    "delimiter",
+    "key",
+    "first_id",
+    "language",
+];
+
+/// Where ids come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ids {
-    /// As they are, whole numbers and UUIDs; a number in quotes is the number; without one the line's number, from 0
+    /// The file's own, whole numbers and UUIDs; a number in quotes is the number. A file without any has the rows' numbers, from 0
     File,
-    /// The line's number, from 0; an id of the line stays in the payload
+    /// Numbers behind the highest that the collection has; an id of the row stays in the payload
+    Append,
+    /// The row's number, from --first-id; an id of the row stays in the payload
     Line,
-    /// Any text: the UUID (version 5, OID namespace) of it; the text stays in the payload
+    /// The UUID (version 5, OID namespace) of the id's text, which stays in the payload, or of the whole row where it has none
     Hash,
+    /// New UUIDs; an id of the row stays in the payload
+    Uuid,
+}
+
+/// Formats of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TextFormat {
+    /// An object a line
+    Jsonl,
+    /// An array of objects, or objects one after another
+    Json,
+    /// A table whose first line names the columns
+    Csv,
+    /// The same between tabs
+    Tsv,
 }
 
 #[derive(Debug, Args)]
@@ -418,8 +481,18 @@ impl Datatype {
 
 fn positive(text: &str) -> Result<usize, String> {
     let most = usize::MAX as u64;
-    let n = count_within(1..=most, text).map_err(|_| "it takes a whole number from 1, like 500 or 10k".to_string())?;
+    let n = count_within(1..=most, text)
+        .map_err(|_| "it takes a whole number from 1, like 500 or 10k".to_string())?;
     usize::try_from(n).map_err(|e| e.to_string())
+}
+
+/// A character, or `tab`.
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() => Ok(*byte),
+        _ => Err("it takes one character, or `tab`".to_string()),
+    }
 }
 
 fn points(text: &str) -> Result<u64, String> {
@@ -522,6 +595,15 @@ mod tests {
         ));
         assert!(!ok("ramlet import a --collection c --resume --offset 5"));
         assert!(!ok("ramlet import --from http://a:6333 --text body"));
+        assert!(!ok("ramlet import --from http://a:6333 --key train"));
+        assert!(ok(
+            "ramlet import a.csv b.csv --collection c --types zip=text,year=int --delimiter ; --id-field key"
+        ));
+        assert!(ok(
+            "ramlet import - --format csv --collection c --vector-field a=x --vector-field b=y --limit 1M"
+        ));
+        assert!(!ok("ramlet import a.csv --collection c --types zip=number"));
+        assert!(!ok("ramlet import a.csv --collection c --delimiter ab"));
         assert!(!ok("ramlet import a") && !ok("ramlet import a --collection c --from http://a"));
     }
 }

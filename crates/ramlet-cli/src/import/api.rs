@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::{Method, Uri};
 
+use super::interrupt;
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
 use crate::redirect::followed;
@@ -21,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Shortly after an upsert is acknowledged it may not be counted yet.
-const COUNT_FOR: Duration = Duration::from_secs(5);
+const COUNT_FOR: Duration = Duration::from_secs(1);
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 /// How long a connection that fails is tried again; upserts may be repeated, they end in the same state.
 const RECONNECT_FOR: Duration = Duration::from_secs(30);
@@ -96,6 +97,8 @@ impl From<ureq::Error> for Failure {
 pub enum Refusal {
     /// Smaller requests may pass.
     TooLarge(String),
+    /// A point that the collection can't take is among them.
+    Wrong(anyhow::Error),
     /// Anything else that repeating won't change.
     Final(anyhow::Error),
 }
@@ -183,6 +186,7 @@ impl Api {
 
     /// As [`Api::ask`], for so many bytes at most: else the error is [`TooLong`].
     pub fn ask_for(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply> {
+        interrupt::check()?;
         let start = Instant::now();
         let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
         loop {
@@ -195,6 +199,7 @@ impl Api {
                             .unwrap_or(Duration::from_secs(1))
                             .min(RETRY_AFTER_MAX),
                     );
+                    interrupt::check()?;
                     continue;
                 }
                 Ok(reply) => return Ok(reply),
@@ -209,6 +214,7 @@ impl Api {
                 return Err(anyhow!(failure).context(Lost(self.url.clone())));
             }
             sleep(pause);
+            interrupt::check()?;
             pause = (pause * 2).min(Duration::from_secs(4));
         }
     }
@@ -278,16 +284,17 @@ impl Api {
         answer["count"].as_u64().context("an answer without a count")
     }
 
-    /// As [`Api::count`], once it is `least`, or stays below that for a while.
+    /// As [`Api::count`], once it is `least`, or has stayed below that for a while.
     pub fn count_settled(&self, collection: &str, least: u64) -> Result<u64> {
-        let start = Instant::now();
-        loop {
-            let count = self.count(collection)?;
-            if count >= least || start.elapsed() > COUNT_FOR {
-                return Ok(count);
-            }
+        let (mut since, mut count) = (Instant::now(), self.count(collection)?);
+        while count < least && since.elapsed() < COUNT_FOR {
             sleep(COUNT_EVERY);
+            let now = self.count(collection)?;
+            if now != count {
+                (since, count) = (Instant::now(), now);
+            }
         }
+        Ok(count)
     }
 
     /// How far the index is that is built, if the server says so: `, compare 45 %`.
@@ -314,7 +321,7 @@ impl Api {
             }
             params
         };
-        let vectors = match layout.as_slice() {
+        let vectors: Value = match layout.dense.as_slice() {
             [(name, dim)] if name.is_empty() => params(*dim),
             named => named
                 .iter()
@@ -322,12 +329,54 @@ impl Api {
                 .collect::<serde_json::Map<_, _>>()
                 .into(),
         };
-        let body = serde_json::to_vec(&json!({"vectors": vectors}))?;
+        let mut settings = json!({ "vectors": vectors });
+        for name in &layout.sparse {
+            settings["sparse_vectors"][name] = json!({});
+        }
+        let body = serde_json::to_vec(&settings)?;
         let reply = self.ask(Method::PUT, &collection_path(name), &body)?;
         reply
             .success()
             .with_context(|| format!("creating collection '{name}'"))?;
         Ok(())
+    }
+
+    pub fn delete_collection(&self, name: &str) -> Result<()> {
+        self.ok(Method::DELETE, &collection_path(name), &Value::Null)
+            .map(drop)
+    }
+
+    /// The number behind the highest that is an id: numbers come before UUIDs in the order of a scroll, so that halving finds it in at
+    /// most 64 requests for a point.
+    pub fn number_behind(&self, collection: &str) -> Result<u64> {
+        let Some(mut highest) = self.number_from(collection, 0)? else {
+            return Ok(0);
+        };
+        let mut most = u64::MAX;
+        while highest < most {
+            let middle = highest + (most - highest).div_ceil(2);
+            match self.number_from(collection, middle)? {
+                Some(number) => highest = number,
+                None => most = middle - 1,
+            }
+        }
+        highest
+            .checked_add(1)
+            .context("the highest id is the last number that there is: --ids uuid makes others")
+    }
+
+    /// The first id that is a number, from `least` on.
+    fn number_from(&self, collection: &str, least: u64) -> Result<Option<u64>> {
+        let path = format!("{}/points/scroll", collection_path(collection));
+        let body = json!({ "limit": 1, "offset": least, "with_payload": false, "with_vector": false });
+        let answer = self.ok(Method::POST, &path, &body)?;
+        Ok(answer["points"][0]["id"].as_u64())
+    }
+
+    /// What tells a running server from others, if it says so.
+    pub fn identity(&self) -> Option<String> {
+        let answer = self.get("/telemetry").ok()??;
+        answer["id"].as_str().map(ToString::to_string)
     }
 
     /// Makes a payload index, and waits until it is there.
@@ -346,7 +395,15 @@ impl Api {
         if reply.asks_for_less() {
             return Err(Refusal::TooLarge(reply.sentence()));
         }
-        reply.success().map(drop).map_err(Refusal::Final)
+        let is_wrong = matches!(reply.status, 400 | 422);
+        let wrong = |error| {
+            if is_wrong {
+                Refusal::Wrong(error)
+            } else {
+                Refusal::Final(error)
+            }
+        };
+        reply.success().map(drop).map_err(wrong)
     }
 }
 
@@ -419,17 +476,30 @@ impl Reply {
 }
 
 impl CollectionState {
-    /// (name, dimension) of its dense vectors.
     pub fn layout(&self) -> Layout {
-        let vectors = &self.config["params"]["vectors"];
         let size = |params: &Value| params["size"].as_u64().map(|size| size as usize);
-        if let Some(dim) = size(vectors) {
-            return vec![(String::new(), dim)];
+        let dense = self.vectors().into_iter();
+        let sparse = self.config["params"]["sparse_vectors"].as_object();
+        Layout {
+            dense: dense
+                .filter_map(|(name, params)| Some((name.to_string(), size(params)?)))
+                .collect(),
+            sparse: sparse
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
+                .collect(),
+        }
+    }
+
+    /// Its dense vectors' settings by name.
+    pub fn vectors(&self) -> Vec<(&str, &Value)> {
+        let vectors = &self.config["params"]["vectors"];
+        if vectors["size"].is_u64() {
+            return vec![("", vectors)];
         }
         let named = vectors.as_object().into_iter().flatten();
-        named
-            .filter_map(|(name, params)| Some((name.clone(), size(params)?)))
-            .collect()
+        named.map(|(name, params)| (name.as_str(), params)).collect()
     }
 }
 
@@ -507,11 +577,11 @@ mod tests {
             state.layout()
         };
         assert_eq!(
-            layout(json!({"size": 4, "distance": "Dot"})),
+            layout(json!({"size": 4, "distance": "Dot"})).dense,
             [(String::new(), 4)]
         );
         assert_eq!(
-            layout(json!({"a": {"size": 4, "distance": "Dot"}})),
+            layout(json!({"a": {"size": 4, "distance": "Dot"}})).dense,
             [("a".to_string(), 4)]
         );
         assert!(layout(json!({})).is_empty());

@@ -1,12 +1,15 @@
 //! A batch of points as the text of a request that can be cut anywhere between two points.
 
-/// Points as JSON, `{..},{..},`, and where each ends.
+use super::source::At;
+
+/// Points as JSON, `{..},{..},`, where each ends, and where it stands in its file.
 #[derive(Default)]
 pub struct Batch {
     /// Number of the first point, counted over the whole file.
     pub start: u64,
     text: Vec<u8>,
     ends: Vec<usize>,
+    places: Vec<At>,
 }
 
 impl Batch {
@@ -31,6 +34,15 @@ impl Batch {
         self.text.push(b',');
         self.ends.push(self.text.len());
         Ok(true)
+    }
+
+    /// Notes where the point pushed last stands.
+    pub fn note_place(&mut self, place: At) {
+        self.places.push(place);
+    }
+
+    pub fn place(&self, at: usize) -> Option<&At> {
+        self.places.get(at)
     }
 
     /// Replaces `body` with the request for points `from..to`.

@@ -1,130 +1,72 @@
-//! JSON lines, plain or gzipped: one point a line.
+//! A document, `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`, as a point.
 //!
-//! `{"id": 7, "vector": [..] | {"name": [..]}, "payload": {..}}`. What becomes of the id says [`Ids`]; without a `payload`
-//! the other keys of the line are the payload. Vectors and payloads pass through as the text they are, for the server to judge.
+//! Without a `payload` the other fields are the payload. Vectors and payloads pass through as the text they are, for the server to judge.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::borrow::Cow;
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::ids::point_id;
+use super::ids::Numbering;
 use super::json::write_string;
-use super::source::{Layout, Source};
-use crate::args::Ids;
+use super::vector_text::numbers_of;
 
-/// Longest line read; the bound on this reader's memory.
-const LINE_BYTES_MAX: u64 = 32 << 20;
-const BUFFER_BYTES: usize = 256 << 10;
-/// What some programs begin UTF-8 with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Keys of an answer to a scroll that are neither vectors nor payload: such answers are imported as they are.
 const KEYS_OF_SCROLL: [&str; 4] = ["shard_key", "order_value", "score", "version"];
 
-/// Lines of a file, one in memory at a time.
-pub struct Lines {
-    reader: Box<dyn BufRead>,
-    read: Arc<AtomicU64>,
-    bytes: u64,
-    name: String,
-    line: String,
-    number: u64,
+/// Which fields are what.
+#[derive(Debug, Clone)]
+pub struct FieldNames {
+    pub id: String,
+    pub vectors: VectorFields,
 }
 
-/// Counts the bytes taken from the file, before decompression: the unit of the progress bar.
-struct Counted<R> {
-    inner: R,
-    read: Arc<AtomicU64>,
+#[derive(Debug, Clone)]
+pub enum VectorFields {
+    /// `vector` or `vectors`: one, or an object of several by name.
+    Usual,
+    /// All fields are payload.
+    Nothing,
+    /// (name of the vector, field).
+    Named(Vec<(String, String)>),
 }
 
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.read.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
-}
-
-impl Lines {
-    /// Opens a file; `.gz` is decompressed on the way.
-    pub fn open(path: &Path) -> Result<Lines> {
-        let name = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("opening {name}"))?;
-        let bytes = file.metadata()?.len();
-        let read = Arc::new(AtomicU64::new(0));
-        let counted = Counted {
-            inner: file,
-            read: read.clone(),
-        };
-        let reader: Box<dyn BufRead> = if name.ends_with(".gz") {
-            let unpacked = flate2::read::MultiGzDecoder::new(counted);
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked))
-        } else {
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, counted))
-        };
-        Ok(Lines {
-            reader,
-            read,
-            bytes,
-            name,
-            line: String::new(),
-            number: 0,
-        })
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-    /// The line read last, with its end.
-    pub fn line(&self) -> &str {
-        &self.line
-    }
-    /// Its number, from 1.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Reads the next line that isn't blank; false at the end.
-    pub fn next(&mut self) -> Result<bool> {
-        loop {
-            let place = self.number + 1;
-            let mut bytes = std::mem::take(&mut self.line).into_bytes();
-            bytes.clear();
-            let n = (&mut self.reader)
-                .take(LINE_BYTES_MAX)
-                .read_until(b'\n', &mut bytes)
-                .with_context(|| format!("{}: reading line {place}", self.name))?;
-            if n == 0 {
-                return Ok(false);
-            }
-            self.number = place;
-            // Before the text is looked at: the cut may lie within a character.
-            if n as u64 == LINE_BYTES_MAX && !bytes.ends_with(b"\n") {
-                bail!(
-                    "{}: line {place} is longer than {LINE_BYTES_MAX} bytes",
-                    self.name
-                );
-            }
-            if place == 1 && bytes.starts_with(BYTE_ORDER_MARK) {
-                bytes.drain(..BYTE_ORDER_MARK.len());
-            }
-            self.line = String::from_utf8(bytes)
-                .with_context(|| format!("{}: line {place} is no UTF-8", self.name))?;
-            if !self.line.trim().is_empty() {
-                return Ok(true);
-            }
+impl Default for FieldNames {
+    fn default() -> FieldNames {
+        FieldNames {
+            id: "id".to_string(),
+            vectors: VectorFields::Usual,
         }
     }
 }
 
-/// The top level of a line: keys in order with their values as text.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+impl FieldNames {
+    /// By `--id-field` and `--vector-field`: `FIELD` or `NAME=FIELD` each.
+    pub fn new(id: &str, vectors: &[String]) -> FieldNames {
+        let vectors = match vectors {
+            [] => VectorFields::Usual,
+            [none] if none == "none" => VectorFields::Nothing,
+            some => VectorFields::Named(some.iter().map(|told| name_and_field(told)).collect()),
+        };
+        FieldNames {
+            id: id.to_string(),
+            vectors,
+        }
+    }
+}
+
+fn name_and_field(told: &str) -> (String, String) {
+    match told.split_once('=') {
+        Some((name, field)) => (name.to_string(), field.to_string()),
+        None => (String::new(), told.to_string()),
+    }
+}
+
+/// An object's keys in order, with their values as text.
+#[derive(Debug, Default)]
+pub struct Fields<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -132,7 +74,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
         impl<'de> Visitor<'de> for FieldsVisitor {
             type Value = Fields<'de>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object with a vector")
+                f.write_str("a JSON object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Vec::new();
@@ -146,47 +88,74 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// One line, taken apart.
-struct Document<'a> {
-    id: Option<&'a RawValue>,
-    vector: Option<&'a RawValue>,
+/// A document, taken apart.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub id: Option<&'a RawValue>,
+    vector: Vector<'a>,
     payload: Payload<'a>,
     rest: Vec<(String, &'a RawValue)>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug)]
+enum Vector<'a> {
+    Nothing,
+    /// As the API takes it: one, or an object of several.
+    Whole(Cow<'a, str>),
+    /// By the name that each gets.
+    Named(Vec<(String, Cow<'a, str>)>),
+}
+
+#[derive(Debug, Clone, Copy)]
 enum Payload<'a> {
-    /// The other fields of the line.
+    /// The other fields of the document.
     Fields,
     /// `null`: there is none.
     Nothing,
     Object(&'a RawValue),
 }
 
+/// What a vector is, of which a collection can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Dense(usize),
+    Sparse,
+}
+
 impl<'a> Document<'a> {
-    fn parse(line: &'a str) -> Result<Document<'a>> {
-        let Fields(fields) = serde_json::from_str(line)?;
+    pub fn parse(text: &'a str, names: &FieldNames) -> Result<Document<'a>> {
+        let Fields(fields) = serde_json::from_str(text)?;
         let mut document = Document {
             id: None,
-            vector: None,
+            vector: Vector::Nothing,
             payload: Payload::Fields,
             rest: Vec::new(),
         };
+        let mut named = Vec::new();
         for (key, value) in fields {
-            match key.as_str() {
-                "id" => document.id = Some(value),
-                "vector" | "vectors" => document.vector = Some(value),
-                "payload" if value.get().starts_with('{') => document.payload = Payload::Object(value),
-                "payload" if value.get() == "null" => document.payload = Payload::Nothing,
+            match (&names.vectors, key.as_str()) {
+                (_, id) if id == names.id => document.id = filled(value),
+                (VectorFields::Usual, "vector" | "vectors") => document.vector = whole(&key, value)?,
+                (VectorFields::Named(all), field) if all.iter().any(|(_, of)| of == field) => {
+                    let name = all
+                        .iter()
+                        .find(|(_, of)| of == field)
+                        .map(|(name, _)| name.clone());
+                    named.extend(vector_text(field, value)?.map(|text| (name.unwrap_or_default(), text)));
+                }
+                (_, "payload") if value.get().starts_with('{') => document.payload = Payload::Object(value),
+                (_, "payload") if value.get() == "null" => document.payload = Payload::Nothing,
                 _ => document.rest.push((key, value)),
             }
         }
-        document.vector = document.vector.filter(|v| v.get() != "null");
+        if !named.is_empty() {
+            document.vector = Vector::Named(named);
+        }
         document.check_rest()?;
         Ok(document)
     }
 
-    /// With a payload of its own a line has no place for other fields, and none is dropped silently.
+    /// With a payload of its own a document has no place for other fields, and none is dropped silently.
     fn check_rest(&self) -> Result<()> {
         if matches!(self.payload, Payload::Fields) {
             return Ok(());
@@ -200,41 +169,87 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Each vector's name and dimension, or why it isn't one that a collection can be made for.
-    fn vectors(&self) -> Result<Vec<(String, Result<usize>)>> {
-        let Some(vector) = self.vector else {
-            return Ok(Vec::new());
-        };
-        let alone = |dimension| Ok(vec![(String::new(), dimension)]);
-        match vector.get().as_bytes().first() {
-            Some(b'[') => alone(dimension("vector", vector)),
-            Some(b'{') => {
-                let Fields(named) = serde_json::from_str(vector.get())?;
-                let has = |key: &str| named.iter().any(|(name, _)| name == key);
-                if has("indices") && has("values") {
-                    return alone(Err(anyhow!(
-                        "'vector' is a sparse vector, which must have a name"
-                    )));
-                }
-                let of = |(name, v): (String, &RawValue)| {
-                    let dimension = dimension(&name, v);
-                    (name, dimension)
-                };
-                Ok(named.into_iter().map(of).collect())
+    pub fn has_vector(&self) -> bool {
+        !matches!(self.vector, Vector::Nothing)
+    }
+
+    /// Fields outside of vectors and id, where those are the payload.
+    pub fn rest(&self) -> &[(String, &'a RawValue)] {
+        &self.rest
+    }
+
+    /// Whether the payload has this field; only the first part of a path is looked for.
+    pub fn has_field(&self, path: &str) -> bool {
+        let first = path.split(['.', '[']).next().unwrap_or(path);
+        let has = |fields: &[(String, &RawValue)]| fields.iter().any(|(key, _)| key == path || key == first);
+        match self.payload {
+            Payload::Fields => has(&self.rest),
+            Payload::Nothing => false,
+            Payload::Object(object) => {
+                serde_json::from_str(object.get()).is_ok_and(|Fields(fields)| has(&fields))
             }
-            _ => alone(Err(anyhow!(
-                "'vector' is neither a list of numbers nor an object of them"
-            ))),
         }
     }
 
-    fn write(&self, number: u64, ids: Ids, out: &mut Vec<u8>) -> Result<()> {
-        let (id, kept) = point_id(self.id, number - 1, ids)?;
+    /// Each vector as text, by name.
+    pub fn vectors(&self) -> Result<Vec<(String, &str)>> {
+        match &self.vector {
+            Vector::Nothing => Ok(Vec::new()),
+            Vector::Named(named) => Ok(named
+                .iter()
+                .map(|(name, text)| (name.clone(), text.as_ref()))
+                .collect()),
+            Vector::Whole(text) if text.starts_with('{') => {
+                let Fields(named) = serde_json::from_str(text)?;
+                if is_sparse(&named) {
+                    return Ok(vec![(String::new(), text.as_ref())]);
+                }
+                Ok(named
+                    .into_iter()
+                    .map(|(name, value)| (name, value.get()))
+                    .collect())
+            }
+            Vector::Whole(text) => Ok(vec![(String::new(), text.as_ref())]),
+        }
+    }
+
+    /// Each vector's name and kind, or why it isn't one that a collection can be made for.
+    pub fn kinds(&self) -> Result<Vec<(String, Result<Kind>)>> {
+        let of = |(name, text): (String, &str)| {
+            let kind = kind(&name, text);
+            (name, kind)
+        };
+        Ok(self.vectors()?.into_iter().map(of).collect())
+    }
+
+    /// Writes the point of row `row`, whose text is `text`.
+    pub fn write(&self, row: u64, text: &str, numbering: &Numbering, out: &mut Vec<u8>) -> Result<()> {
+        let (id, kept) = numbering.id(self.id, row, text.trim().as_bytes())?;
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(b",\"vector\":");
-        out.extend_from_slice(self.vector.map_or("{}", |v| v.get()).as_bytes());
-        // The file's own id, when the point has another.
+        self.write_vector(out);
+        self.write_payload(kept, out)?;
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn write_vector(&self, out: &mut Vec<u8>) {
+        match &self.vector {
+            Vector::Nothing => out.extend_from_slice(b"{}"),
+            Vector::Whole(text) => out.extend_from_slice(text.as_bytes()),
+            Vector::Named(named) => match named.as_slice() {
+                [(name, text)] if name.is_empty() => out.extend_from_slice(text.as_bytes()),
+                named => write_object(
+                    named.iter().map(|(name, text)| (name.as_str(), text.as_ref())),
+                    out,
+                ),
+            },
+        }
+    }
+
+    /// `kept`: the document's own id, when the point has another.
+    fn write_payload(&self, kept: Option<&RawValue>, out: &mut Vec<u8>) -> Result<()> {
         let kept = kept.map(|id| ("id".to_string(), id));
         match (self.payload, kept) {
             (Payload::Object(payload), None) => {
@@ -246,137 +261,88 @@ impl<'a> Document<'a> {
                 if fields.iter().all(|(key, _)| *key != kept.0) {
                     fields.push(kept);
                 }
-                write_payload(&fields, out);
+                write_fields(&fields, out);
             }
-            (Payload::Nothing, kept) => write_payload(&Vec::from_iter(kept), out),
+            (Payload::Nothing, kept) => write_fields(&Vec::from_iter(kept), out),
             (Payload::Fields, kept) => {
                 let fields: Vec<_> = kept.into_iter().chain(self.rest.iter().cloned()).collect();
-                write_payload(&fields, out);
+                write_fields(&fields, out);
             }
         }
-        out.push(b'}');
         Ok(())
     }
+}
+
+fn filled(value: &RawValue) -> Option<&RawValue> {
+    (value.get() != "null").then_some(value)
 }
 
 /// Nothing when there are no fields.
-fn write_payload(fields: &[(String, &RawValue)], out: &mut Vec<u8>) {
-    for (at, (key, value)) in fields.iter().enumerate() {
-        out.extend_from_slice(if at == 0 {
-            b",\"payload\":{".as_slice()
-        } else {
-            b","
-        });
+fn write_fields(fields: &[(String, &RawValue)], out: &mut Vec<u8>) {
+    if !fields.is_empty() {
+        out.extend_from_slice(b",\"payload\":");
+        write_object(fields.iter().map(|(key, value)| (key.as_str(), value.get())), out);
+    }
+}
+
+fn write_object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>, out: &mut Vec<u8>) {
+    for (at, (key, value)) in fields.enumerate() {
+        out.push(if at == 0 { b'{' } else { b',' });
         write_string(key, out);
         out.push(b':');
-        out.extend_from_slice(value.get().as_bytes());
+        out.extend_from_slice(value.as_bytes());
     }
-    if !fields.is_empty() {
-        out.push(b'}');
-    }
+    out.push(b'}');
 }
 
-fn dimension(name: &str, vector: &RawValue) -> Result<usize> {
+fn whole<'a>(key: &str, value: &'a RawValue) -> Result<Vector<'a>> {
+    Ok(vector_text(key, value)?.map_or(Vector::Nothing, Vector::Whole))
+}
+
+/// A vector as the API takes it: `null` is none, and a text of numbers is their list.
+fn vector_text<'a>(field: &str, value: &'a RawValue) -> Result<Option<Cow<'a, str>>> {
+    let text = value.get();
+    if text == "null" {
+        return Ok(None);
+    }
+    if !text.starts_with('"') {
+        return Ok(Some(Cow::Borrowed(text)));
+    }
+    let inner: String = serde_json::from_str(text)?;
+    let inner = inner.trim();
+    if inner.is_empty() {
+        return Ok(None);
+    }
+    if serde_json::from_str::<&RawValue>(inner).is_ok() && inner.starts_with(['[', '{']) {
+        return Ok(Some(Cow::Owned(inner.to_string())));
+    }
+    let numbers = numbers_of(inner).with_context(|| format!("'{field}' is no vector"))?;
+    Ok(Some(Cow::Owned(numbers)))
+}
+
+fn is_sparse(fields: &[(String, &RawValue)]) -> bool {
+    let has = |key: &str| fields.iter().any(|(name, _)| name == key);
+    has("indices") && has("values") && fields.len() == 2
+}
+
+fn kind(name: &str, text: &str) -> Result<Kind> {
+    let shown = if name.is_empty() { "vector" } else { name };
+    if let Ok(Fields(fields)) = serde_json::from_str(text)
+        && is_sparse(&fields)
+    {
+        return match name {
+            "" => Err(anyhow!("'vector' is a sparse vector, which must have a name")),
+            _ => Ok(Kind::Sparse),
+        };
+    }
+    if !text.starts_with('[') {
+        bail!("'{shown}' is neither a list of numbers nor an object of them");
+    }
     let numbers: Vec<f32> =
-        serde_json::from_str(vector.get()).with_context(|| format!("'{name}' is no list of numbers"))?;
-    if numbers.is_empty() {
-        bail!("'{name}' is an empty list");
-    }
-    Ok(numbers.len())
-}
-
-/// Points from JSON lines. Memory: one line of at most 32 MiB, and a buffer.
-pub struct JsonlSource {
-    lines: Lines,
-    /// Of line 1, but for vectors that aren't lists of numbers.
-    layout: Layout,
-    /// Why line 1 is no pattern for a collection.
-    odd: Option<Error>,
-    /// The collection was made for vectors as line 1 has them.
-    settled: bool,
-    ids: Ids,
-    /// The first line is read at opening, to know the layout, and given out first.
-    pending: bool,
-}
-
-impl JsonlSource {
-    pub fn new(mut lines: Lines, ids: Ids) -> Result<JsonlSource> {
-        if !lines.next()? {
-            bail!("{}: there is no line in it", lines.name());
-        }
-        let place = || format!("line {}", lines.number());
-        let vectors = Document::parse(lines.line())
-            .and_then(|document| document.vectors())
-            .with_context(|| format!("{}: {}", lines.name(), place()))?;
-        let (mut layout, mut odd) = (Layout::new(), None);
-        for (name, dimension) in vectors {
-            match dimension {
-                Ok(dimension) => layout.push((name, dimension)),
-                Err(error) => odd = odd.or(Some(error.context(place()))),
-            }
-        }
-        Ok(JsonlSource {
-            lines,
-            layout,
-            odd,
-            settled: false,
-            ids,
-            pending: true,
-        })
-    }
-
-    fn advance(&mut self) -> Result<bool> {
-        if std::mem::take(&mut self.pending) {
-            return Ok(true);
-        }
-        self.lines.next()
-    }
-}
-
-impl Source for JsonlSource {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn settle_layout(&mut self) -> Result<()> {
-        self.settled = true;
-        match self.odd.take() {
-            Some(error) => Err(error.context("a collection for such vectors must be there before")),
-            None => Ok(()),
-        }
-    }
-
-    fn skip(&mut self, points: u64) -> Result<()> {
-        for _ in 0..points {
-            if !self.advance()? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, out: &mut Vec<u8>) -> Result<bool> {
-        if !self.advance()? {
-            return Ok(false);
-        }
-        let number = self.lines.number();
-        let place = || format!("{}: line {number}", self.lines.name());
-        let document = Document::parse(self.lines.line()).with_context(place)?;
-        if self.settled && document.vector.is_none() && !self.layout.is_empty() {
-            bail!(
-                "{} has no vector, line 1 has one, of which the collection was made; one that is there already takes points without",
-                place()
-            );
-        }
-        document.write(number, self.ids, out).with_context(place)?;
-        Ok(true)
-    }
-
-    fn progress(&self) -> (u64, u64) {
-        (self.lines.read.load(Ordering::Relaxed), self.lines.bytes)
-    }
-    fn counts_points(&self) -> bool {
-        false
+        serde_json::from_str(text).with_context(|| format!("'{shown}' is no list of numbers"))?;
+    match numbers.len() {
+        0 => bail!("'{shown}' is an empty list"),
+        dim => Ok(Kind::Dense(dim)),
     }
 }
 
@@ -384,16 +350,19 @@ impl Source for JsonlSource {
 mod tests {
     use super::*;
 
+    const BY_ROW: Numbering = Numbering::From(0);
+
     fn check(line: &str, expected: &str) {
-        check_as(Ids::File, line, expected);
+        check_as(&Numbering::Own, line, expected);
     }
 
-    fn check_as(ids: Ids, line: &str, expected: &str) {
+    fn check_as(ids: &Numbering, line: &str, expected: &str) {
         let mut out = Vec::new();
-        let written = Document::parse(line).and_then(|d| d.write(8, ids, &mut out));
+        let parsed = Document::parse(line, &FieldNames::default());
+        let written = parsed.and_then(|d| d.write(7, line, ids, &mut out));
         let got = match written {
             Ok(()) => String::from_utf8(out).unwrap(),
-            Err(error) => format!("error: {error}"),
+            Err(error) => format!("error: {error:#}"),
         };
         assert_eq!(got, expected, "{line}");
     }
@@ -404,12 +373,14 @@ mod tests {
             r#"{"id": 5, "vector": [1, 2.50], "payload": {"a": 1}}"#,
             r#"{"id":5,"vector":[1, 2.50],"payload":{"a": 1}}"#,
         );
-        check(
+        check_as(
+            &BY_ROW,
             r#"{"vector": {"t": [1]}, "title": "x", "b": [2]}"#,
             r#"{"id":7,"vector":{"t": [1]},"payload":{"title":"x","b":[2]}}"#,
         );
-        check(r#"{"vectors": [1]}"#, r#"{"id":7,"vector":[1]}"#);
-        check(
+        check_as(&BY_ROW, r#"{"vectors": [1]}"#, r#"{"id":7,"vector":[1]}"#);
+        check_as(
+            &BY_ROW,
             r#"{"vector": [1], "payload": "text"}"#,
             r#"{"id":7,"vector":[1],"payload":{"payload":"text"}}"#,
         );
@@ -417,9 +388,13 @@ mod tests {
             r#"{"id": "6f9619ff-8b86-d011-b42d-00c04fc964ff", "body": "no vector"}"#,
             r#"{"id":"6f9619ff-8b86-d011-b42d-00c04fc964ff","vector":{},"payload":{"body":"no vector"}}"#,
         );
-        check(r#"{"vector": [1], "payload": null}"#, r#"{"id":7,"vector":[1]}"#);
         check_as(
-            Ids::Line,
+            &BY_ROW,
+            r#"{"vector": [1], "payload": null}"#,
+            r#"{"id":7,"vector":[1]}"#,
+        );
+        check_as(
+            &BY_ROW,
             r#"{"id": "six", "payload": null, "shard_key": null}"#,
             r#"{"id":7,"vector":{},"payload":{"id":"six"}}"#,
         );
@@ -435,11 +410,11 @@ mod tests {
         }
         check(
             r#"{"id": "six", "vector": [1]}"#,
-            r#"error: the id "six" is neither an unsigned integer nor a UUID; --ids line or --ids hash takes it"#,
+            r#"error: the id "six" is neither an unsigned integer nor a UUID; --ids hash makes a UUID of any text, --ids line numbers the rows"#,
         );
         check(
             r#"{"id": -1, "vector": [1]}"#,
-            r#"error: the id -1 is neither an unsigned integer nor a UUID; --ids line or --ids hash takes it"#,
+            r#"error: the id -1 is neither an unsigned integer nor a UUID; --ids hash makes a UUID of any text, --ids line numbers the rows"#,
         );
     }
 
@@ -450,54 +425,94 @@ mod tests {
             r#"{"id":17,"vector":{},"payload":{"body":"t"}}"#,
         );
         check_as(
-            Ids::Line,
+            &BY_ROW,
             r#"{"id": "six", "body": "t"}"#,
             r#"{"id":7,"vector":{},"payload":{"id":"six","body":"t"}}"#,
         );
         check_as(
-            Ids::Hash,
+            &Numbering::Hash,
             r#"{"id": "six", "payload": {"body": "t"}}"#,
             r#"{"id":"0a4503fe-9a46-534c-ad4e-07527b35e5e3","vector":{},"payload":{"body":"t","id":"six"}}"#,
         );
         check_as(
-            Ids::Hash,
+            &Numbering::Hash,
             r#"{"id": "six", "payload": {"id": 6}}"#,
             r#"{"id":"0a4503fe-9a46-534c-ad4e-07527b35e5e3","vector":{},"payload":{"id":6}}"#,
         );
-        check_as(Ids::Line, r#"{"vector": [1]}"#, r#"{"id":7,"vector":[1]}"#);
+        check_as(&BY_ROW, r#"{"vector": [1]}"#, r#"{"id":7,"vector":[1]}"#);
         check_as(
-            Ids::Hash,
+            &Numbering::Hash,
             r#"{"vector": [1]}"#,
-            "error: it has no id, and --ids hash needs one",
+            r#"{"id":"9ef94ba3-08b0-5191-9a75-b60aec9e440b","vector":[1]}"#,
+        );
+        check(r#"{"vector": [1]}"#, "error: it has no id");
+    }
+
+    #[test]
+    fn vectors_by_their_fields() {
+        let check = |told: &[&str], line: &str, expected: &str| {
+            let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+            let names = FieldNames::new("key", &told);
+            let mut out = Vec::new();
+            let document = Document::parse(line, &names).expect("parsed");
+            document
+                .write(0, line, &Numbering::Own, &mut out)
+                .expect("written");
+            assert_eq!(String::from_utf8(out).expect("text"), expected, "{line}");
+        };
+        check(
+            &["embedding"],
+            r#"{"key": 1, "id": "x", "embedding": [1, 2], "vector": [9]}"#,
+            r#"{"id":1,"vector":[1, 2],"payload":{"id":"x","vector":[9]}}"#,
+        );
+        check(
+            &["a=title emb", "b=body"],
+            r#"{"key": 1, "title emb": "[1, 2]", "body": {"indices": [1], "values": [2]}, "c": 3}"#,
+            r#"{"id":1,"vector":{"a":[1, 2],"b":{"indices": [1], "values": [2]}},"payload":{"c":3}}"#,
+        );
+        check(
+            &["a=x", "b=y"],
+            r#"{"key": 1, "x": null, "y": "1 2.5\n3"}"#,
+            r#"{"id":1,"vector":{"b":[1,2.5,3]}}"#,
+        );
+        check(
+            &["none"],
+            r#"{"key": 1, "vector": [1]}"#,
+            r#"{"id":1,"vector":{},"payload":{"vector":[1]}}"#,
         );
     }
 
     #[test]
-    fn layouts() {
-        let layout = |line: &str| -> Result<Layout> {
-            let vectors = Document::parse(line)?.vectors()?;
+    fn kinds_of_vectors() {
+        let kinds = |line: &str| -> Result<Vec<(String, Kind)>> {
+            let vectors = Document::parse(line, &FieldNames::default())?.kinds()?;
             vectors
                 .into_iter()
-                .map(|(name, dimension)| Ok((name, dimension?)))
+                .map(|(name, kind)| Ok((name, kind?)))
                 .collect()
         };
-        assert_eq!(layout(r#"{"vector":[1,2]}"#).unwrap(), [(String::new(), 2)]);
+        let dense = |name: &str, dim| (name.to_string(), Kind::Dense(dim));
+        assert_eq!(kinds(r#"{"vector":[1,2]}"#).unwrap(), [dense("", 2)]);
+        assert_eq!(kinds(r#"{"vector":"[1, 2]"}"#).unwrap(), [dense("", 2)]);
         assert_eq!(
-            layout(r#"{"vector":{"a":[1],"b":[1,2]}}"#).unwrap(),
-            [("a".into(), 1), ("b".into(), 2)]
+            kinds(r#"{"vector":{"a":[1],"b":[1,2]}}"#).unwrap(),
+            [dense("a", 1), dense("b", 2)]
         );
-        assert!(layout(r#"{"vector":null}"#).unwrap().is_empty());
+        assert_eq!(
+            kinds(r#"{"vector":{"a":{"indices":[1],"values":[1]}}}"#).unwrap(),
+            [("a".to_string(), Kind::Sparse)]
+        );
+        assert!(kinds(r#"{"vector":null}"#).unwrap().is_empty());
         for bad in [
             r#"{"vector":[]}"#,
             r#"{"vector":5}"#,
             r#"{"vector":["a"]}"#,
             r#"{"vector":{"a":[[1]]}}"#,
-            r#"{"vector":{"a":{"indices":[1],"values":[1]}}}"#,
             r#"{"vector":{"indices":[1],"values":[1]}}"#,
             r#"{"vector":{"a":{"text":"t","model":"qdrant/bm25"}}}"#,
             r#"{"vector":"text"}"#,
         ] {
-            assert!(layout(bad).is_err(), "{bad}");
+            assert!(kinds(bad).is_err(), "{bad}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A collection is created with the other one's settings, gets its payload indexes, then its points, scrolled in the order of
 //! their ids and sent on as they come, then its aliases. After every acknowledged page a file says where to go on.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -12,9 +13,10 @@ use ramlet_bench::api::collection_path;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use ureq::http::Method;
+use ureq::http::{Method, Uri};
 
 use super::api::{Api, CollectionState, Lost, Refusal, TooLong};
+use super::interrupt::{self, Interrupted};
 use super::progress::Progress;
 use super::resume::Resume;
 use crate::args::ImportArgs;
@@ -45,6 +47,7 @@ pub fn run(args: &ImportArgs, from: &str) -> Result<()> {
     };
     servers.from.check_reachable()?;
     servers.to.check_reachable()?;
+    servers.check_apart(from, &args.url)?;
     let names = match &args.collection {
         Some(name) => vec![name.clone()],
         None => collections(&servers.from)?,
@@ -84,7 +87,7 @@ impl Failures {
             return Ok(());
         };
         let error = error.context(format!("collection '{name}'; run the same again to go on"));
-        if self.of == 1 || error.is::<Lost>() {
+        if self.of == 1 || error.is::<Lost>() || error.is::<Interrupted>() {
             return Err(error);
         }
         note!("ramlet: {error:#}");
@@ -120,11 +123,32 @@ fn collections(server: &Api) -> Result<Vec<String>> {
 }
 
 impl Servers {
+    /// A server that is copied onto itself would be read and written at once.
+    fn check_apart(&self, from: &str, to: &str) -> Result<()> {
+        let same_address = addresses(from)
+            .iter()
+            .any(|address| addresses(to).contains(address));
+        let same_identity = || {
+            self.from
+                .identity()
+                .is_some_and(|id| Some(id) == self.to.identity())
+        };
+        if same_address || same_identity() {
+            bail!(
+                "--from {from} and --url {to} are the same server: there is nothing to copy; --url names the one to copy to"
+            );
+        }
+        Ok(())
+    }
+
     /// A collection, unless it is in already.
     fn whole(&self, name: &str, args: &ImportArgs, resume: &mut Resume) -> Result<()> {
         if resume.is_done(name) && self.to.collection(name)?.is_some() {
             super::check_holds(&self.to, name, resume.points(name), resume.path(), "")?;
-            output::line(format_args!("'{name}' is in already"))?;
+            let points = HumanCount(resume.points(name));
+            output::line(format_args!(
+                "'{name}' is in already, with {points} points: skipped"
+            ))?;
             return Ok(());
         }
         self.collection(name, args, resume)?;
@@ -259,6 +283,7 @@ impl Servers {
                 .spawn_scoped(scope, read)
                 .context("starting a thread to read with")?;
             for page in pages {
+                interrupt::check()?;
                 let page = page?;
                 self.send(name, &page.points, &mut at_once)?;
                 sent += page.points.len() as u64;
@@ -280,13 +305,28 @@ impl Servers {
                 Ok(()) => rest = later,
                 Err(Refusal::TooLarge(_)) if now.len() > 1 => *at_once = now.len() / 2,
                 Err(Refusal::TooLarge(why)) => bail!("a point alone is too large for the server: {why}"),
-                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Wrong(error) | Refusal::Final(error)) => return Err(error),
             }
         }
         // The next points may be shorter: one request more that is refused, once a page.
         *at_once = at_once.saturating_mul(2);
         Ok(())
     }
+}
+
+/// Where a URL leads. Two names of one server, or a proxy before it, are told by its identity.
+fn addresses(url: &str) -> Vec<SocketAddr> {
+    let Ok(uri) = url.parse::<Uri>() else {
+        return Vec::new();
+    };
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    });
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let found = (host, port).to_socket_addrs();
+    found.map(Iterator::collect).unwrap_or_default()
 }
 
 /// Points as they are sent on, and the offset behind them, as JSON.

@@ -1,10 +1,20 @@
-//! `ramlet import`: files of vectors or JSON lines, or another server's collections, into a server, over the REST API.
+//! `ramlet import`: files of documents or vectors, or another server's collections, into a server, over the REST API.
 
 pub mod api;
 mod batch;
-use ramlet_bench::json;
+mod byte_input;
+mod chain;
+pub mod column_types;
+mod csv_rows;
+mod document;
+mod document_source;
+mod documents;
+mod filled_collection;
+mod format;
 mod ids;
-mod jsonl;
+mod interrupt;
+mod json_values;
+mod lines;
 mod migrate;
 mod open_source;
 mod place;
@@ -13,6 +23,8 @@ mod resume;
 mod row_source;
 mod source;
 mod upload;
+mod value_range;
+mod vector_text;
 
 use std::path::Path;
 use std::thread::sleep;
@@ -20,30 +32,41 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
+use ramlet_bench::json;
 
-use crate::args::{Datatype, Distance, Ids, ImportArgs};
+use crate::args::{Ids, ImportArgs};
 use crate::output::{self, note};
 use api::Api;
+use byte_input::is_stdin;
+use filled_collection::FilledCollection;
+use ids::Numbering;
+use open_source::Opener;
 use place::Place;
 use progress::Progress;
-use source::{Layout, Source};
+use source::{Source, Target};
 
 const POLL_EVERY: Duration = Duration::from_millis(300);
 
 /// Runs an import to its end; prints what it did.
 pub fn run(args: &ImportArgs) -> Result<()> {
-    match (&args.from, &args.file, &args.collection) {
-        (Some(from), _, _) => migrate::run(args, from),
-        (None, Some(file), Some(collection)) => run_file(args, file, collection),
+    interrupt::listen()?;
+    match (&args.from, &args.collection) {
+        (Some(from), _) => migrate::run(args, from),
+        (None, Some(collection)) => run_files(args, collection),
         // The command line asks for them.
-        (None, _, _) => bail!("a file and --collection, or --from"),
+        (None, None) => bail!("files and --collection, or --from"),
     }
 }
 
 /// Shows `each` the points of a file as they would be sent: for fuzz targets.
 pub fn each_point(path: &Path, takes_ids: bool, each: &mut dyn FnMut(&[u8])) -> Result<()> {
-    let ids = if takes_ids { Ids::File } else { Ids::Line };
-    let mut source = open_source::open(path, "train", None, ids)?;
+    let mut source = Opener::default().open(path)?;
+    let mut target = Target::default();
+    match takes_ids && source.has_ids() {
+        true => target.numbering = Numbering::Own,
+        false => target.numbers_all = true,
+    }
+    source.aim(target);
     let mut point = Vec::new();
     while source.read(&mut point)? {
         each(&point);
@@ -52,54 +75,185 @@ pub fn each_point(path: &Path, takes_ids: bool, each: &mut dyn FnMut(&[u8])) -> 
     Ok(())
 }
 
-fn run_file(args: &ImportArgs, file: &Path, collection: &str) -> Result<()> {
-    let mut source = open_source::open(file, &args.key, args.payload.as_deref(), args.ids)?;
+/// An import of files, with all that is looked at before anything is made.
+struct Import<'a> {
+    args: &'a ImportArgs,
+    api: &'a Api,
+    collection: FilledCollection<'a>,
+    name: &'a str,
+    source: Box<dyn Source>,
+    place: Option<Place>,
+}
+
+fn run_files(args: &ImportArgs, name: &str) -> Result<()> {
+    let source = Opener::new(args).open_all(&args.files)?;
+    check_first(args, source.as_ref())?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
-    let mut place = match args.resume {
-        true => Some(Place::open(&args.state, file, &args.url, collection)?),
+    let place = match args.resume {
+        true => Some(Place::open(&args.state, &args.files, &args.url, name)?),
         false => None,
     };
-    let created = prepare(&api, args, collection, source.as_mut())?;
-    if let Some(place) = &mut place {
-        check_place(&api, collection, place, created)?;
-    }
-    make_text_indexes(&api, args, collection)?;
-
-    let first = place.as_ref().map_or(args.offset, Place::points);
-    if first > args.offset {
-        note!("going on after the first {} points", HumanCount(first));
-    }
-    source.skip(first)?;
-    let plan = upload::Plan {
+    let collection = FilledCollection::look(&api, name, args, source.as_ref())?;
+    let import = Import {
+        args,
+        api: &api,
         collection,
-        batch: args.batch,
-        connections: args.parallel,
-        first,
-        limit: args.limit.unwrap_or(u64::MAX).saturating_sub(first - args.offset),
-        place: place.as_ref(),
+        name,
+        source,
+        place,
     };
-    let progress = Progress::new(progress_end(source.as_ref(), args));
-    let sent = upload::run(&api, source.as_mut(), &plan, &progress);
-    progress.finish();
-    let points = sent?;
-    if let Some(place) = place {
-        place.finish()?;
+    import.run()?;
+    match args.wait {
+        true => wait_until_green(&api, name),
+        false => Ok(()),
     }
-    output::line(format_args!(
-        "imported {} points into '{collection}' in {:.1} s, {} points/s",
-        HumanCount(points),
-        progress.elapsed().as_secs_f64(),
-        HumanCount(progress.rate(points)),
-    ))?;
-    if args.wait {
-        wait_until_green(&api, collection)?;
+}
+
+/// What the first point shows to be a mistake.
+fn check_first(args: &ImportArgs, source: &dyn Source) -> Result<()> {
+    if args.resume && args.files.iter().any(|file| is_stdin(file)) {
+        bail!("standard input can't be gone on with: --resume takes files");
+    }
+    if source.counts_points() && !args.text.is_empty() && args.payload.is_none() {
+        bail!(
+            "--text {}: bare vectors have no fields; --payload names a file that has them",
+            args.text.join(",")
+        );
+    }
+    let Some((field, numbers)) = source.stray_vector() else {
+        return Ok(());
+    };
+    let cure = format!("--vector-field {field} makes it the vector");
+    match source.layout().is_empty() && args.vector_field.is_empty() {
+        true => bail!(
+            "{}: no vector, and '{field}' is a list of {numbers} numbers: {cure}, --vector-field none leaves it in the payload",
+            source.at()
+        ),
+        false => {
+            note!("'{field}', a list of {numbers} numbers, becomes payload; {cure}");
+            Ok(())
+        }
+    }
+}
+
+impl Import<'_> {
+    fn run(mut self) -> Result<()> {
+        let filled = self.fill();
+        if filled.is_err() {
+            self.collection.undo();
+        }
+        filled
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let numbering = self.numbering()?;
+        let (args, collection) = (self.args, &self.collection);
+        let ranges = collection.make(args, self.source.as_ref())?;
+        if let Some(place) = &mut self.place {
+            check_place(self.api, self.name, place, collection.is_new())?;
+            place.number_by(&numbering)?;
+        }
+        self.source.aim(Target {
+            numbers_all: args.ids != Ids::File,
+            numbering: numbering.clone(),
+            ranges,
+            needs_vectors: collection.is_new(),
+            fields: args.text.clone(),
+            first_row: 0,
+        });
+        let first = self.skip()?;
+        let plan = upload::Plan {
+            collection: self.name,
+            batch: args.batch,
+            connections: args.parallel,
+            first,
+            limit: args.limit.unwrap_or(u64::MAX).saturating_sub(first - args.offset),
+            place: self.place.as_ref(),
+            numbering: &numbering,
+        };
+        let progress = Progress::new(progress_end(self.source.as_ref(), args));
+        let sent = upload::run(self.api, self.source.as_mut(), &plan, &progress);
+        progress.finish();
+        let sent = sent?;
+        if sent == 0 && first == args.offset {
+            bail!("{}", self.nothing());
+        }
+        if let Some(place) = self.place.take() {
+            place.finish()?;
+        }
+        self.report(sent, first - args.offset, &progress)
+    }
+
+    /// Leaves out what isn't wanted or is in already; returns the number of the first point to be sent.
+    fn skip(&mut self) -> Result<u64> {
+        let first = self.place.as_ref().map_or(self.args.offset, Place::points);
+        if first > self.args.offset {
+            note!("going on after the first {} points", HumanCount(first));
+        }
+        let skipped = self.source.skip(first)?;
+        if skipped < first {
+            bail!(
+                "the first {first} points are to be left out, and there are {skipped}: nothing is left to import"
+            );
+        }
+        Ok(first)
+    }
+
+    fn nothing(&self) -> String {
+        match self.args.limit {
+            Some(0) => "nothing was imported: --limit is 0".to_string(),
+            _ => format!(
+                "nothing was imported: there are no points behind the first {}",
+                self.args.offset
+            ),
+        }
+    }
+
+    fn report(&self, sent: u64, skipped: u64, progress: &Progress) -> Result<()> {
+        let skipped = match skipped {
+            0 => String::new(),
+            points => format!(", {} were in already and skipped", HumanCount(points)),
+        };
         output::line(format_args!(
-            "'{collection}' is green {:.1} s after the start",
-            progress.elapsed().as_secs_f64()
+            "imported {} points into '{}' in {:.1} s, {} points/s: {}{skipped}",
+            HumanCount(sent),
+            self.name,
+            progress.elapsed().as_secs_f64(),
+            HumanCount(progress.rate(sent)),
+            self.collection.outcome(sent)?,
         ))?;
+        for field in self.source.unseen() {
+            note!("no point has the field '{field}' of --text: its text index is empty");
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Which ids the points get. An import that goes on has those that it began with.
+    fn numbering(&self) -> Result<Numbering> {
+        let before = self.collection.before;
+        let begun = self
+            .place
+            .as_ref()
+            .filter(|_| before > 0)
+            .and_then(Place::numbering);
+        if let Some(numbering) = begun {
+            return Ok(numbering.clone());
+        }
+        let first = self.args.first_id;
+        if first > 0 && self.args.ids != Ids::Line {
+            bail!("--first-id {first} is for --ids line, which numbers the rows from there on");
+        }
+        match self.args.ids {
+            Ids::File if self.source.has_ids() => Ok(Numbering::Own),
+            Ids::File if before > 0 => bail!(ids::choice(self.name, before)),
+            Ids::Line => Ok(Numbering::From(first)),
+            Ids::File => Ok(Numbering::From(0)),
+            Ids::Append => Ok(Numbering::From(self.api.number_behind(self.name)?)),
+            Ids::Hash => Ok(Numbering::Hash),
+            Ids::Uuid => Ok(Numbering::fresh()),
+        }
+    }
 }
 
 /// Where the bar ends: `--limit` may end the import before the file does.
@@ -147,87 +301,13 @@ fn check_holds(api: &Api, collection: &str, said: u64, state: &Path, hint: &str)
     )
 }
 
-/// Creates the collection (true), or checks that the one there takes these points (false).
-fn prepare(api: &Api, args: &ImportArgs, collection: &str, source: &mut dyn Source) -> Result<bool> {
-    if let Some(there) = api.collection(collection)? {
-        check_fits(collection, &there.layout(), source.layout())?;
-        return Ok(false);
-    }
-    source.settle_layout().with_context(|| {
-        format!("there is no collection '{collection}', and none can be made of the file")
-    })?;
-    if let (None, Some(name)) = (args.distance, source.unknown_distance()) {
-        bail!(
-            "the distance of the file is '{name}', which the API doesn't have; --distance says which to take"
-        );
-    }
-    let (distance, origin) = match (args.distance, source.distance()) {
-        (Some(distance), _) => (distance, ""),
-        (None, Some(distance)) => (distance, ", as the file says"),
-        (None, None) => (Distance::Cosine, ", the default: --distance chooses another"),
-    };
-    // Bytes stay bytes where that loses nothing. Cosine vectors are normalised, and then they are no bytes any more.
-    let bytes = (source.is_u8() && distance != Distance::Cosine).then_some(Datatype::Uint8);
-    let datatype = args.datatype.or(bytes);
-    api.create_collection(collection, source.layout(), distance, datatype)?;
-    note!(
-        "created collection '{collection}': {} ({}{origin}), {}",
-        describe(source.layout()),
-        distance.api_name(),
-        datatype.unwrap_or(Datatype::Float32).api_name(),
-    );
-    Ok(true)
-}
-
-/// Texts that are indexed before they come in are indexed once.
-fn make_text_indexes(api: &Api, args: &ImportArgs, collection: &str) -> Result<()> {
-    for field in &args.text {
-        let mut schema = serde_json::json!({
-            "type": "text", "tokenizer": "word", "lowercase": true, "scoring": true, "phrase_matching": true
-        });
-        if args.language != "none" {
-            schema["stopwords"] = serde_json::json!(args.language);
-            schema["stemmer"] = serde_json::json!({ "type": "snowball", "language": args.language });
-        }
-        api.create_index(collection, field, &schema)?;
-        note!("text index on '{field}' ({})", args.language);
-    }
-    Ok(())
-}
-
-fn describe(layout: &Layout) -> String {
-    if layout.is_empty() {
-        return "no vectors".to_string();
-    }
-    let vectors = layout.iter().map(|(name, dim)| match name.as_str() {
-        "" => format!("{dim} dimensions"),
-        name => format!("'{name}' of {dim} dimensions"),
-    });
-    vectors.collect::<Vec<_>>().join(", ")
-}
-
-fn check_fits(collection: &str, there: &Layout, file: &Layout) -> Result<()> {
-    for (name, dim) in file {
-        match there.iter().find(|(known, _)| known == name) {
-            Some((_, known)) if known == dim => {}
-            Some((_, known)) => {
-                bail!("collection '{collection}' is there with {known} dimensions, the file has {dim}")
-            }
-            None => bail!(
-                "collection '{collection}' is there with {}, the file has {}",
-                describe(there),
-                describe(file)
-            ),
-        }
-    }
-    Ok(())
-}
-
 /// Waits until flushes, merges and index builds are done.
 fn wait_until_green(api: &Api, collection: &str) -> Result<()> {
     let bar = indicatif::ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(120));
+    let start = std::time::Instant::now();
     loop {
+        interrupt::check().context("all points are in; the server goes on building the index")?;
         let Some(state) = api.collection(collection)? else {
             bail!("collection '{collection}' is gone");
         };
@@ -243,27 +323,8 @@ fn wait_until_green(api: &Api, collection: &str) -> Result<()> {
         sleep(POLL_EVERY);
     }
     bar.finish_and_clear();
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layout(vectors: &[(&str, usize)]) -> Layout {
-        vectors.iter().map(|(n, d)| (n.to_string(), *d)).collect()
-    }
-
-    #[test]
-    fn files_and_collections_that_fit() {
-        let fits = |there: &[(&str, usize)], file: &[(&str, usize)]| {
-            check_fits("c", &layout(there), &layout(file)).is_ok()
-        };
-        assert!(fits(&[("", 4)], &[("", 4)]));
-        assert!(fits(&[("a", 4), ("b", 2)], &[("a", 4)]));
-        assert!(fits(&[], &[]));
-        assert!(!fits(&[("", 4)], &[("", 5)]));
-        assert!(!fits(&[("a", 4)], &[("", 4)]));
-        assert!(fits(&[("", 4)], &[]), "points without vectors are taken");
-    }
+    output::line(format_args!(
+        "'{collection}' is green {:.1} s later",
+        start.elapsed().as_secs_f64()
+    ))
 }

@@ -1,38 +1,89 @@
 //! Opens what is imported.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use ramlet_bench::files::{EXTENSIONS, open_rows};
+use ramlet_bench::files::open_rows;
 
-use super::jsonl::{JsonlSource, Lines};
+use super::byte_input::is_stdin;
+use super::chain::Chain;
+use super::csv_rows::{CsvRows, TableOptions};
+use super::document::FieldNames;
+use super::document_source::DocumentSource;
+use super::documents::Documents;
+use super::format::{Format, format_of};
+use super::json_values::JsonValues;
+use super::lines::Lines;
 use super::row_source::RowSource;
 use super::source::Source;
-use crate::args::Ids;
+use crate::args::{ImportArgs, TextFormat};
 
-/// Opens a file by its extension.
-pub fn open(path: &Path, key: &str, payload: Option<&Path>, ids: Ids) -> Result<Box<dyn Source>> {
-    let name = path
-        .file_name()
-        .map(OsStr::to_string_lossy)
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let plain = name.strip_suffix(".gz").unwrap_or(&name);
-    if plain.ends_with(".jsonl") || plain.ends_with(".ndjson") {
-        if payload.is_some() {
-            bail!("--payload goes with files of bare vectors; lines of {name} carry their own");
+/// Opens files by what the command line says of them.
+#[derive(Debug, Clone, Default)]
+pub struct Opener {
+    pub format: Option<TextFormat>,
+    pub key: String,
+    pub payload: Option<PathBuf>,
+    pub names: FieldNames,
+    pub table: TableOptions,
+}
+
+impl Opener {
+    pub fn new(args: &ImportArgs) -> Opener {
+        Opener {
+            format: args.format,
+            key: args.key.clone().unwrap_or_default(),
+            payload: args.payload.clone(),
+            names: FieldNames::new(&args.id_field, &args.vector_field),
+            table: TableOptions {
+                delimiter: args.delimiter,
+                types: args.types.clone(),
+            },
         }
-        let lines = Lines::open(path)?;
-        return Ok(Box::new(JsonlSource::new(lines, ids)?));
     }
-    if !EXTENSIONS.contains(&name.rsplit('.').next().unwrap_or_default()) {
-        bail!(
-            "{name}: the format follows from the extension, one of .{} .jsonl .jsonl.gz",
-            EXTENSIONS.join(" .")
-        );
+
+    /// All files, one after another.
+    pub fn open_all(self, files: &[PathBuf]) -> Result<Box<dyn Source>> {
+        if files.len() == 1 {
+            return self.open(&files[0]);
+        }
+        if files.iter().any(|file| is_stdin(file)) {
+            bail!("standard input (-) is imported alone");
+        }
+        if self.payload.is_some() {
+            bail!("--payload goes with a single file of vectors: import them one by one, with --ids append");
+        }
+        Ok(Box::new(Chain::open(self, files.to_vec())?))
     }
-    let rows = open_rows(path, key)?;
-    let payload = payload.map(Lines::open).transpose()?;
-    Ok(Box::new(RowSource::new(rows, payload)))
+
+    pub fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
+        let documents: Box<dyn Documents> = match format_of(path, self.format)? {
+            Format::Rows => return self.open_rows(path),
+            Format::Text(TextFormat::Jsonl) => Box::new(Lines::open(path)?),
+            Format::Text(TextFormat::Json) => Box::new(JsonValues::open(path)?),
+            Format::Text(TextFormat::Csv) => Box::new(CsvRows::open(path, &self.table)?),
+            Format::Text(TextFormat::Tsv) => {
+                let delimiter = self.table.delimiter.or(Some(b'\t'));
+                let table = TableOptions {
+                    delimiter,
+                    ..self.table.clone()
+                };
+                Box::new(CsvRows::open(path, &table)?)
+            }
+        };
+        if self.payload.is_some() {
+            bail!(
+                "--payload goes with files of bare vectors; documents as in {} carry their own",
+                path.display()
+            );
+        }
+        Ok(Box::new(DocumentSource::new(documents, self.names.clone())?))
+    }
+
+    fn open_rows(&self, path: &Path) -> Result<Box<dyn Source>> {
+        let rows = open_rows(path, &self.key)?;
+        let payload = self.payload.as_deref().map(Lines::open).transpose()?;
+        let name = path.display().to_string();
+        Ok(Box::new(RowSource::new(&name, rows, payload)))
+    }
 }

@@ -9,16 +9,28 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::ids::Numbering;
+
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
-    file: String,
+    files: Vec<PathBuf>,
+    /// Of all files.
     bytes: u64,
     to: String,
     collection: String,
-    /// Points of the file that are acknowledged without a gap.
+    /// Points of the files that are acknowledged without a gap.
     points: u64,
+    /// The ids that those have, and the others will.
+    numbering: Option<Numbering>,
+}
+
+impl State {
+    fn files_named(&self) -> String {
+        let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+        names.join(", ")
+    }
 }
 
 /// The file, and what it says. Not synced: an older place costs a few requests that are sent again.
@@ -31,17 +43,21 @@ pub struct Place {
 
 impl Place {
     /// What an import of the same file into the same collection left, or a beginning. The state of another import is refused.
-    pub fn open(path: &Path, file: &Path, url: &str, collection: &str) -> Result<Place> {
+    pub fn open(path: &Path, files: &[PathBuf], url: &str, collection: &str) -> Result<Place> {
         let place = || path.display().to_string();
-        let bytes = fs::metadata(file)
-            .with_context(|| file.display().to_string())?
-            .len();
+        let mut bytes = 0;
+        for file in files {
+            bytes += fs::metadata(file)
+                .with_context(|| file.display().to_string())?
+                .len();
+        }
         let mut state = State {
-            file: file.display().to_string(),
+            files: files.to_vec(),
             bytes,
             to: url.to_string(),
             collection: collection.to_string(),
             points: 0,
+            numbering: None,
         };
         match fs::read(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -51,11 +67,12 @@ impl Place {
                     format!("{} says where an import of a file is, and can't be read", place())
                 })?;
                 state.points = there.points;
+                state.numbering.clone_from(&there.numbering);
                 if there != state {
                     bail!(
                         "{} is of an import of {} ({} bytes) into '{}' at {}: finish that one, remove the file, or name another by --state",
                         place(),
-                        there.file,
+                        there.files_named(),
                         there.bytes,
                         there.collection,
                         there.to
@@ -73,6 +90,17 @@ impl Place {
     /// Points that were in when it was opened.
     pub fn points(&self) -> u64 {
         self.state.points
+    }
+
+    /// What an import before has numbered by.
+    pub fn numbering(&self) -> Option<&Numbering> {
+        self.state.numbering.as_ref()
+    }
+
+    /// Numbers by this from now on.
+    pub fn number_by(&mut self, numbering: &Numbering) -> Result<()> {
+        self.state.numbering = Some(numbering.clone());
+        self.write(self.state.points)
     }
 
     /// Begins again.

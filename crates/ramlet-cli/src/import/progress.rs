@@ -22,11 +22,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// `total` is 0 where nobody knows it.
     pub fn new(total: u64) -> Progress {
-        let bar = ProgressBar::new(total);
-        let style =
-            ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}  {elapsed} elapsed, {eta} to go")
-                .expect("a fixed template");
+        let (bar, template) = match total {
+            0 => (ProgressBar::no_length(), "{spinner}  {msg}  {elapsed} elapsed"),
+            total => (
+                ProgressBar::new(total),
+                "{bar:32} {percent:>3}%  {msg}  {elapsed} elapsed, {eta} to go",
+            ),
+        };
+        let style = ProgressStyle::with_template(template).expect("a fixed template");
         bar.set_style(style.progress_chars("=> "));
         let on_terminal = std::io::stderr().is_terminal();
         Progress {
@@ -55,8 +60,13 @@ impl Progress {
             };
             if told.elapsed() >= LINE_EVERY {
                 *told = Instant::now();
-                let percent = 100 * self.bar.position() / self.bar.length().unwrap_or(1).max(1);
-                note!("{message}, {percent} % read, {:.0?} to go", self.bar.eta());
+                match self.bar.length() {
+                    Some(length) => {
+                        let percent = 100 * self.bar.position() / length.max(1);
+                        note!("{message}, {percent} % read, {:.0?} to go", self.bar.eta());
+                    }
+                    None => note!("{message}"),
+                }
             }
         }
         self.bar.set_message(message);

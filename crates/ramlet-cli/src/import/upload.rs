@@ -10,6 +10,8 @@ use anyhow::{Context, Result, anyhow};
 
 use super::api::{Api, Refusal};
 use super::batch::Batch;
+use super::ids::Numbering;
+use super::interrupt;
 use super::place::Place;
 use super::progress::Progress;
 use super::source::Source;
@@ -30,6 +32,8 @@ pub struct Plan<'a> {
     pub limit: u64,
     /// Hears how far it is.
     pub place: Option<&'a Place>,
+    /// Which ids an import has that goes on.
+    pub numbering: &'a Numbering,
 }
 
 /// What the senders share.
@@ -107,11 +111,11 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
     match state.failure.or(read.err()) {
         None => Ok(state.acked.points),
         Some(error) => Err(error).context(format!(
-            "stopped; the first {} points of the file are in. To go on from there: {}",
+            "stopped; the first {} points are in. To go on from there: {}",
             state.acked.prefix,
             match plan.place {
                 Some(_) => "the same command again".to_string(),
-                None => format!("--offset {}", state.acked.prefix),
+                None => plan.numbering.going_on(state.acked.prefix),
             }
         )),
     }
@@ -138,6 +142,7 @@ fn read_all(
         if !filled? {
             return Ok(());
         }
+        interrupt::check()?;
     }
 }
 
@@ -151,6 +156,7 @@ fn fill(source: &mut dyn Source, plan: &Plan, batch: &mut Batch, end: u64) -> Re
         if batch.start + batch.len() as u64 >= end || !batch.push(|out| source.read(out))? {
             return Ok(false);
         }
+        batch.note_place(source.at());
     }
     Ok(true)
 }
@@ -187,9 +193,10 @@ impl Shared<'_> {
 
     /// Sends one batch, in smaller requests when the server has no room for it as a whole.
     fn send(&self, batch: &Batch, body: &mut Vec<u8>, progress: &Progress) -> Result<()> {
-        let mut from = 0;
+        let (mut from, mut at_once) = (0, usize::MAX);
         while from < batch.len() {
-            let points = self.points_max.load(Ordering::Relaxed).min(batch.len() - from);
+            let points_max = self.points_max.load(Ordering::Relaxed).min(at_once);
+            let points = points_max.min(batch.len() - from);
             batch.body(from, from + points, body);
             let start = batch.start + from as u64;
             match self.api.upsert(self.plan.collection, body) {
@@ -202,9 +209,15 @@ impl Shared<'_> {
                     self.points_max.fetch_min(points / 2, Ordering::Relaxed);
                 }
                 Err(Refusal::TooLarge(sentence)) => {
+                    let place = place(batch, from);
                     return Err(anyhow!(
-                        "point {start} alone is too large for the server: {sentence}"
+                        "point {start} alone is too large for the server{place}: {sentence}"
                     ));
+                }
+                // One of them is wrong: those before it go in, and it is named.
+                Err(Refusal::Wrong(_)) if points > 1 => at_once = points / 2,
+                Err(Refusal::Wrong(error)) => {
+                    return Err(error.context(format!("point {start}{}", place(batch, from))));
                 }
                 Err(Refusal::Final(error)) => {
                     return Err(error.context(format!("points {start} to {}", start + points as u64 - 1)));
@@ -213,6 +226,13 @@ impl Shared<'_> {
         }
         Ok(())
     }
+}
+
+/// Where a point of the batch stands, in brackets.
+fn place(batch: &Batch, at: usize) -> String {
+    batch
+        .place(at)
+        .map_or(String::new(), |place| format!(" ({place})"))
 }
 
 #[cfg(test)]

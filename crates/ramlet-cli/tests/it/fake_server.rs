@@ -31,6 +31,12 @@ pub struct State {
     /// Statuses that the collection goes through; the last stays.
     pub statuses: VecDeque<&'static str>,
     pub keys: Vec<Option<String>>,
+    /// Payload indexes by field, as they were asked for.
+    pub indexes: BTreeMap<String, Value>,
+    /// Vectors of another length than this are wrong.
+    pub dim: Option<usize>,
+    /// What `/telemetry` says that tells servers apart.
+    pub identity: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -135,14 +141,39 @@ impl FakeServer {
                         1 => state.statuses[0],
                         _ => state.statuses.pop_front().expect("there is one"),
                     };
-                    ok(json!({"status": status, "points_count": state.points.len(),
-                        "config": {"params": {"vectors": created["vectors"]}}}))
+                    let schema: BTreeMap<_, _> = state
+                        .indexes
+                        .iter()
+                        .map(|(field, asked)| (field, json!({"data_type": asked["type"], "params": asked})))
+                        .collect();
+                    ok(
+                        json!({"status": status, "points_count": state.points.len(), "payload_schema": schema,
+                        "config": {"params": {"vectors": created["vectors"], "sparse_vectors": created["sparse_vectors"]}}}),
+                    )
                 }
             },
             ("PUT", "/collections/c") => {
                 state.collection = serde_json::from_slice(body).ok();
                 ok(json!(true))
             }
+            ("DELETE", "/collections/c") => {
+                state.collection = None;
+                state.indexes.clear();
+                ok(json!(true))
+            }
+            ("PUT", "/collections/c/index") => {
+                let request: Value = serde_json::from_slice(body).unwrap_or_default();
+                let field = request["field_name"].as_str().unwrap_or_default().to_string();
+                if request["field_schema"]["stemmer"]["language"] == "klingon" {
+                    return error(400, "", "Wrong input: no stemmer for klingon");
+                }
+                state.indexes.insert(field, request["field_schema"].clone());
+                ok(json!({"operation_id": 1, "status": "completed"}))
+            }
+            ("GET", "/telemetry") => match state.identity {
+                Some(identity) => ok(json!({ "id": identity })),
+                None => error(404, "", "no such route"),
+            },
             ("PUT", "/collections/c/points") => {
                 state.bodies.push(body.len());
                 state.keys.push(key);
@@ -164,6 +195,14 @@ impl FakeServer {
                         &over_limit(points.len(), state.batch_max, "upsert limit"),
                     );
                 }
+                let length = |point: &Value| point["vector"].as_array().map(Vec::len);
+                if let Some(dim) = state.dim
+                    && points
+                        .iter()
+                        .any(|point| length(point).is_some_and(|len| len != dim))
+                {
+                    return error(400, "", "Wrong input: Vector dimension error");
+                }
                 if state.points.len() + points.len() > state.points_max {
                     return error(507, "", "Disk full");
                 }
@@ -179,8 +218,9 @@ impl FakeServer {
                 }
                 let from = request["offset"].as_u64().unwrap_or(0);
                 let all = by_id(&state);
-                let page: Vec<&Value> = all.range(from..).take(limit).map(|(_, point)| *point).collect();
-                let behind = all.range(from..).nth(limit).map(|(id, _)| *id);
+                let from = || all.range((from, String::new())..);
+                let page: Vec<&Value> = from().take(limit).map(|(_, point)| *point).collect();
+                let behind = from().nth(limit).map(|((id, _), _)| *id);
                 ok(json!({"points": page, "next_page_offset": state.circle.or(behind)}))
             }
             _ => error(404, "", "no such route"),
@@ -192,9 +232,15 @@ fn over_limit(given: usize, limit: usize, name: &str) -> String {
     format!("Bad request: Limit exceeded {given} > {limit} for \"{name}\". Help: Reduce it.")
 }
 
-fn by_id(state: &State) -> BTreeMap<u64, &Value> {
-    let points = state.points.iter();
-    points
-        .map(|point| (point["id"].as_u64().unwrap_or_default(), point))
+/// The last of each id, numbers before UUIDs.
+fn by_id(state: &State) -> BTreeMap<(u64, String), &Value> {
+    let key = |id: &Value| match id.as_str() {
+        Some(uuid) => (u64::MAX, uuid.to_string()),
+        None => (id.as_u64().unwrap_or_default(), String::new()),
+    };
+    state
+        .points
+        .iter()
+        .map(|point| (key(&point["id"]), point))
         .collect()
 }

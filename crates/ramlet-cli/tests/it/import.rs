@@ -26,7 +26,7 @@ impl TempDir {
         self.0.join(name).display().to_string()
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, bytes).expect("a temporary file");
         path
@@ -40,26 +40,32 @@ impl Drop for TempDir {
 }
 
 /// Runs the binary; returns whether it succeeded, and all it wrote.
-fn import(server: &FakeServer, file: &Path, more: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ramlet"))
-        .arg("import")
+pub fn import(server: &FakeServer, file: &Path, more: &[&str]) -> (bool, String) {
+    let output = command(server)
         .arg(file)
-        .args(["--collection", "c", "--url", &server.url])
         .args(more)
-        .env_remove("RAMLET_API_KEY")
         .output()
         .expect("the binary runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).expect("text"))
 }
 
-fn import_ok(server: &FakeServer, file: &Path, more: &[&str]) -> String {
+/// `ramlet import` into the server's collection, without files.
+pub fn command(server: &FakeServer) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ramlet"));
+    command
+        .args(["import", "--collection", "c", "--url", &server.url])
+        .env_remove("RAMLET_API_KEY");
+    command
+}
+
+pub fn import_ok(server: &FakeServer, file: &Path, more: &[&str]) -> String {
     let (success, text) = import(server, file, more);
     assert!(success, "{text}");
     text
 }
 
-fn npy(descr: &str, rows: usize, dim: usize, data: &[u8]) -> Vec<u8> {
+pub fn npy(descr: &str, rows: usize, dim: usize, data: &[u8]) -> Vec<u8> {
     let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
     while (10 + head.len() + 1) % 64 != 0 {
         head.push(' ');
@@ -72,12 +78,12 @@ fn npy(descr: &str, rows: usize, dim: usize, data: &[u8]) -> Vec<u8> {
     out
 }
 
-fn le(values: &[f32]) -> Vec<u8> {
+pub fn le(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
 /// Points sorted by id.
-fn points(server: &FakeServer) -> Vec<Value> {
+pub fn points(server: &FakeServer) -> Vec<Value> {
     let mut points = server.state().points.clone();
     points.sort_by_key(|p| p["id"].as_u64());
     points
@@ -199,8 +205,8 @@ fn payload_beside_rows() {
 fn what_line_1_is_no_pattern_for() {
     let dir = TempDir::new();
     let text = concat!(
-        "{\"id\": 1, \"vector\": {\"s\": {\"indices\": [3], \"values\": [0.5]}}}\n",
-        "{\"id\": 2, \"vector\": {\"m\": [[1, 2], [3, 4]]}}\n",
+        "{\"id\": 1, \"vector\": {\"m\": [[1, 2], [3, 4]]}}\n",
+        "{\"id\": 2, \"vector\": {\"s\": {\"indices\": [3], \"values\": [0.5]}}}\n",
         "{\"id\": 3, \"vector\": {\"s\": {\"text\": \"red\", \"model\": \"qdrant/bm25\"}}}\n",
         "{\"id\": 4, \"payload\": null}\n",
         "{\"id\": 5, \"vector\": {\"d\": [1, 2]}}\n",
@@ -208,7 +214,7 @@ fn what_line_1_is_no_pattern_for() {
     let file = dir.file("a.jsonl", text.as_bytes());
     let server = FakeServer::start();
     let (success, said) = import(&server, &file, &[]);
-    for part in ["no collection 'c'", "must be there before", "line 1", "'s'"] {
+    for part in ["no collection 'c'", "must be there before", "line 1", "'m'"] {
         assert!(!success && said.contains(part), "{part}: {said}");
     }
     let there = || {
@@ -298,7 +304,7 @@ fn a_place_in_a_collection_that_is_gone() {
 #[test]
 fn json_lines_plain_and_gzipped() {
     let dir = TempDir::new();
-    let text = "{\"id\": 9, \"vector\": {\"a\": [1, 2], \"b\": [3]}, \"title\": \"\\u00e9\\\"\"}\n\n{\"vector\": {\"a\": [0, 0]}}\n";
+    let text = "{\"id\": 9, \"vector\": {\"a\": [1, 2], \"b\": [3]}, \"title\": \"\\u00e9\\\"\"}\n\n{\"id\": 1, \"vector\": {\"a\": [0, 0]}}\n";
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     packed.write_all(text.as_bytes()).unwrap();
     let packed = packed.finish().unwrap();
@@ -306,7 +312,7 @@ fn json_lines_plain_and_gzipped() {
         let server = FakeServer::start();
         import_ok(&server, &dir.file(name, bytes), &["--distance", "dot"]);
         let expected = json!([
-            {"id": 2, "vector": {"a": [0, 0]}},
+            {"id": 1, "vector": {"a": [0, 0]}},
             {"id": 9, "vector": {"a": [1, 2], "b": [3]}, "payload": {"title": "é\""}}
         ]);
         assert_eq!(Value::from(points(&server)), expected, "{name}");
@@ -491,11 +497,15 @@ fn bad_files_say_what_is_wrong() {
             "row 1 says it has 2 numbers, row 0 has 1",
         ),
         ("a.fbin", vec![1, 0, 0], "shorter than its 8-byte head"),
-        ("a.jsonl", b"{\"vector\": [1]}\nnot json\n".to_vec(), "line 2: "),
+        (
+            "a.jsonl",
+            b"{\"vector\": [1]}\nnot json\n".to_vec(),
+            "line 2, column 2: ",
+        ),
         (
             "b.jsonl",
             b"{\"vector\": [1]}\n{\"x\": 1}\n".to_vec(),
-            "line 2 has no vector, line 1 has one",
+            "line 2: it has no vector, line 1 has one",
         ),
         ("a.parquet", vec![], "the format follows from the extension"),
     ];

@@ -1,7 +1,9 @@
 //! The binary, from outside.
 
 mod fake_server;
+mod honest_import;
 mod import;
+mod import_formats;
 mod import_from;
 mod machine;
 mod output;
