@@ -244,9 +244,9 @@ pub struct ImportArgs {
     /// Format of the files [default: as the extension says]
     #[arg(long, value_enum)]
     pub format: Option<TextFormat>,
-    /// Field with the ids
-    #[arg(long, value_name = "FIELD", default_value = "id")]
-    pub id_field: String,
+    /// Field with the ids [default: `id`, if the first row has it]
+    #[arg(long, value_name = "FIELD")]
+    pub id_field: Option<String>,
     /// Field with the vectors; NAME=FIELD for a vector of that name, may be given several times; `none` for no vectors
     /// [default: `vector` or `vectors`]
     #[arg(long, value_name = "FIELD")]

@@ -100,15 +100,12 @@ impl ByteInput {
         }
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("opening {name}"))?;
-        let about = file.metadata()?;
-        if about.is_dir() {
-            bail!("{name} is a directory: name its files, {name}/* for all");
-        }
+        let bytes = file.metadata()?.len();
         let counted = Counted {
             inner: file,
             read: read.clone(),
         };
-        ByteInput::new(counted, name, read, about.len())
+        ByteInput::new(counted, name, read, bytes)
     }
 
     fn new(packed: impl Read + 'static, name: String, read: Arc<AtomicU64>, bytes: u64) -> Result<ByteInput> {

@@ -19,7 +19,8 @@ const KEYS_OF_SCROLL: [&str; 4] = ["shard_key", "order_value", "score", "version
 /// Which fields are what.
 #[derive(Debug, Clone)]
 pub struct FieldNames {
-    pub id: String,
+    /// `None`: `id`, if a document has it.
+    pub id: Option<String>,
     pub vectors: VectorFields,
 }
 
@@ -36,22 +37,26 @@ pub enum VectorFields {
 impl Default for FieldNames {
     fn default() -> FieldNames {
         FieldNames {
-            id: "id".to_string(),
+            id: None,
             vectors: VectorFields::Usual,
         }
     }
 }
 
 impl FieldNames {
+    fn id(&self) -> &str {
+        self.id.as_deref().unwrap_or("id")
+    }
+
     /// By `--id-field` and `--vector-field`: `FIELD` or `NAME=FIELD` each.
-    pub fn new(id: &str, vectors: &[String]) -> FieldNames {
+    pub fn new(id: Option<&str>, vectors: &[String]) -> FieldNames {
         let vectors = match vectors {
             [] => VectorFields::Usual,
             [none] if none == "none" => VectorFields::Nothing,
             some => VectorFields::Named(some.iter().map(|told| name_and_field(told)).collect()),
         };
         FieldNames {
-            id: id.to_string(),
+            id: id.map(ToString::to_string),
             vectors,
         }
     }
@@ -134,7 +139,7 @@ impl<'a> Document<'a> {
         let mut named = Vec::new();
         for (key, value) in fields {
             match (&names.vectors, key.as_str()) {
-                (_, id) if id == names.id => document.id = filled(value),
+                (_, id) if id == names.id() => document.id = filled(value),
                 (VectorFields::Usual, "vector" | "vectors") => document.vector = whole(&key, value)?,
                 (VectorFields::Named(all), field) if all.iter().any(|(_, of)| of == field) => {
                     let name = all
@@ -153,6 +158,23 @@ impl<'a> Document<'a> {
         }
         document.check_rest()?;
         Ok(document)
+    }
+
+    /// Fails where a field that was named is not in the first document: a slip, and all others would go in without.
+    pub fn check_named(&self, names: &FieldNames) -> Result<()> {
+        let missing = match (&names.id, &names.vectors) {
+            (Some(id), _) if self.id.is_none() => format!("'{id}' of --id-field"),
+            (_, VectorFields::Named(all)) if !self.has_vector() => {
+                let fields: Vec<&str> = all.iter().map(|(_, field)| field.as_str()).collect();
+                format!("'{}' of --vector-field", fields.join("', '"))
+            }
+            _ => return Ok(()),
+        };
+        let has: Vec<&str> = self.rest.iter().map(|(key, _)| key.as_str()).collect();
+        bail!(
+            "there is nothing under {missing}; other fields are {}",
+            has.join(", ")
+        )
     }
 
     /// With a payload of its own a document has no place for other fields, and none is dropped silently.
@@ -452,7 +474,7 @@ mod tests {
     fn vectors_by_their_fields() {
         let check = |told: &[&str], line: &str, expected: &str| {
             let told: Vec<String> = told.iter().map(ToString::to_string).collect();
-            let names = FieldNames::new("key", &told);
+            let names = FieldNames::new(Some("key"), &told);
             let mut out = Vec::new();
             let document = Document::parse(line, &names).expect("parsed");
             document

@@ -41,7 +41,11 @@ impl DocumentSource {
         }
         let line = documents.line();
         let parsed = Document::parse(documents.text(), &names);
-        let document = parsed.map_err(|error| located(documents.as_ref(), error))?;
+        let checked = parsed.and_then(|document| {
+            document.check_named(&names)?;
+            Ok(document)
+        });
+        let document = checked.map_err(|error| located(documents.as_ref(), error))?;
         let place = || format!("line {line}");
         let kinds = document
             .kinds()

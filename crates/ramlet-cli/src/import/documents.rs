@@ -60,7 +60,7 @@ fn hint(documents: &dyn Documents, error: &serde_json::Error) -> Option<&'static
         ('[', _) => Some("; it is a JSON array: --format json reads those"),
         (_, Some('\'')) => Some("; JSON has double quotes: Python's json.dumps writes them"),
         (_, Some('T' | 'F')) => Some("; JSON has true and false in small letters"),
-        ('{', None) => {
+        ('{', _) if error.is_eof() => {
             Some("; the line ends within the object: --format json reads objects of several lines")
         }
         ('{' | '"', _) => None,

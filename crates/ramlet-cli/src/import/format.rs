@@ -52,7 +52,7 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
 
 fn unknown(path: &Path) -> String {
     format!(
-        "{}: the format follows from the extension, one of .{} or .jsonl .json .csv .tsv (also .gz, .zst); --format jsonl, json, csv or tsv tells it of a text",
+        "{}: the format follows from the extension, one of .{} or .jsonl .json .csv .tsv (also .gz, .zst); for a text of another name: --format jsonl, json, csv or tsv",
         path.display(),
         EXTENSIONS.join(" .")
     )

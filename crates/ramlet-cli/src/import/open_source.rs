@@ -34,7 +34,7 @@ impl Opener {
             format: args.format,
             key: args.key.clone().unwrap_or_default(),
             payload: args.payload.clone(),
-            names: FieldNames::new(&args.id_field, &args.vector_field),
+            names: FieldNames::new(args.id_field.as_deref(), &args.vector_field),
             table: TableOptions {
                 delimiter: args.delimiter,
                 types: args.types.clone(),
@@ -57,6 +57,10 @@ impl Opener {
     }
 
     pub fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
+        let name = path.display();
+        if path.is_dir() {
+            bail!("{name} is a directory: name its files, {name}/* for all");
+        }
         let documents: Box<dyn Documents> = match format_of(path, self.format)? {
             Format::Rows => return self.open_rows(path),
             Format::Text(TextFormat::Jsonl) => Box::new(Lines::open(path)?),

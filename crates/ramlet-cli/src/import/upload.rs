@@ -110,8 +110,8 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
     }
     match state.failure.or(read.err()) {
         None => Ok(state.acked.points),
-        Some(error) => Err(error).context(format!(
-            "stopped; the first {} points are in. To go on from there: {}",
+        Some(error) => Err(anyhow!(
+            "{error:#}\nThe first {} points are in. To go on from there: {}",
             state.acked.prefix,
             match plan.place {
                 Some(_) => "the same command again".to_string(),

@@ -174,7 +174,7 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
             &resume,
             &[
                 "Disk full",
-                "the first 30 points are in",
+                "The first 30 points are in",
                 "the same command again",
             ],
         );
@@ -395,6 +395,30 @@ fn a_list_of_numbers_that_would_become_payload() {
 }
 
 #[test]
+fn fields_that_were_named_are_there() {
+    let dir = TempDir::new();
+    let file = dir.file("a.csv", b"key,emb,t\n1,\"[1, 2]\",x\n");
+    refused(
+        &FakeServer::start(),
+        &file,
+        &["--vector-field", "embb"],
+        &["a.csv: line 2", "'embb' of --vector-field", "key, emb, t"],
+    );
+    let typo = ["--vector-field", "emb", "--id-field", "kee"];
+    refused(
+        &FakeServer::start(),
+        &file,
+        &typo,
+        &["'kee' of --id-field", "fields are key, t"],
+    );
+    import_ok(
+        &FakeServer::start(),
+        &file,
+        &["--vector-field", "emb", "--id-field", "key"],
+    );
+}
+
+#[test]
 fn a_failed_import_leaves_no_collection_that_it_made() {
     let dir = TempDir::new();
     let broken = dir.file("a.jsonl", b"{\"id\":\"six\"}\n");
@@ -411,11 +435,11 @@ fn a_failed_import_leaves_no_collection_that_it_made() {
     assert_eq!(server.state().collection, None);
 
     let server = with_collection(json!({}));
-    refused(&server, &broken, &[], &["the first 0 points are in"]);
+    refused(&server, &broken, &[], &["The first 0 points are in"]);
     assert!(server.state().collection.is_some(), "it was there before");
     let server = FakeServer::start();
     let half = dir.file("c.jsonl", b"{\"id\":1}\n{\"id\":\"six\"}\n");
-    refused(&server, &half, &[], &["the first 1 points are in"]);
+    refused(&server, &half, &[], &["The first 1 points are in"]);
     assert!(server.state().collection.is_some(), "a point is in it");
 }
 
@@ -474,7 +498,7 @@ fn what_stands_in_files_instead_of_json() {
         (
             "i.json",
             b"[\n {\"id\": 1},\n {\"id\": 2, \"a\": NaN}\n]",
-            &["i.json: line 3, column 18", "NaN"],
+            &["i.json: line 3, column 17", "NaN"],
         ),
         (
             "j.json",
@@ -572,7 +596,7 @@ fn an_interrupt_says_how_far_it_got() {
     let sent = points(&server).len();
     assert!(!output.status.success() && (5..100_000).contains(&sent), "{said}");
     for part in [
-        &format!("the first {sent} points are in"),
+        &format!("The first {sent} points are in"),
         &format!("--offset {sent}"),
         "interrupted",
     ] {

@@ -344,7 +344,7 @@ fn several_files_go_on_where_they_were() {
     let server = FakeServer::start();
     server.state().points_max = 40;
     let said = run(&server);
-    assert!(said.contains("the first 40 points are in"), "{said}");
+    assert!(said.contains("The first 40 points are in"), "{said}");
     server.state().points_max = usize::MAX;
     let said = run(&server);
     assert!(
