@@ -4,7 +4,7 @@
 //! are adler32, behind the data that they are of.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use flate2::Compression;
@@ -63,10 +63,62 @@ pub fn jsonl(bytes: &[u8]) {
             written(&packed.expect("packs into memory"), "jsonl.gz")
         }
     };
-    let _ = each_point(&path, takes_ids, &mut |point| {
+    points_are_json(&path, takes_ids);
+}
+
+fn points_are_json(path: &Path, takes_ids: bool) {
+    let _ = each_point(path, takes_ids, &mut |point| {
         let told = serde_json::from_slice::<&RawValue>(point);
         assert!(told.is_ok(), "{told:?}: {}", String::from_utf8_lossy(point));
     });
+}
+
+/// Tables of text.
+pub fn csv(bytes: &[u8]) {
+    points_are_json(&written(bytes, "csv"), true);
+}
+
+pub fn csv_seeds() -> Vec<Seed> {
+    let typed = "id,title,year,score,zip,ok,none\n7,\"Red, \"\"big\"\"\nbarrow\",1923,0.5,01234,true,\n9,Fox,,1e3,99,FALSE,\n";
+    let vectors = "t;vector\nx;[0.5 1. +2]\ny;\"[3, 4]\"\nz;{1,2}\n";
+    vec![
+        ("typed", typed.as_bytes().to_vec()),
+        ("vectors", vectors.as_bytes().to_vec()),
+    ]
+}
+
+/// JSON arrays, and objects one after another.
+pub fn json(bytes: &[u8]) {
+    points_are_json(&written(bytes, "json"), true);
+}
+
+pub fn json_seeds() -> Vec<Seed> {
+    let array = br#"[{"id": 1, "vector": "[1, 2]", "t": "]}, {\"\\"}, {"id": 2, "vector": [3, 4], "n": {"a": [{}]}}]"#;
+    let bare = b"{\n \"vector\": {\"s\": {\"indices\": [1], \"values\": [2]}}}\n{\"t\": 1}";
+    vec![("array", array.to_vec()), ("bare", bare.to_vec())]
+}
+
+/// Archives of arrays.
+pub fn npz(bytes: &[u8]) {
+    let path = written(bytes, "npz");
+    for key in ["", "vectors"] {
+        if let Ok(mut rows) = open_rows(&path, key) {
+            read(rows.as_mut(), true);
+        }
+    }
+}
+
+pub fn npz_seeds() -> Vec<Seed> {
+    vec![
+        (
+            "stored",
+            include_bytes!("../../../testdata/import/stored.npz").to_vec(),
+        ),
+        (
+            "deflated",
+            include_bytes!("../../../testdata/import/deflated.npz").to_vec(),
+        ),
+    ]
 }
 
 pub fn jsonl_seeds() -> Vec<Seed> {

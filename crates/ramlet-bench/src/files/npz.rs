@@ -120,6 +120,11 @@ fn members(file: &mut File) -> Result<Vec<Member>> {
     if bytes > DIRECTORY_BYTES_MAX {
         bail!("its directory has {bytes} bytes, and at most {DIRECTORY_BYTES_MAX} are read");
     }
+    // Before memory is taken for what the end says.
+    let length = file.metadata()?.len();
+    if offset.checked_add(bytes).is_none_or(|end| end > length) {
+        bail!("its directory is cut short");
+    }
     let mut directory = vec![0; bytes as usize];
     file.seek(SeekFrom::Start(offset))?;
     file.read_exact(&mut directory)

@@ -132,5 +132,5 @@ macro_rules! tests {
 }
 
 tests! {
-    rows records sorted bloom bitmap manifest catalog log snapshot directory text filter payload vectors hdf5 jsonl query update body grpc
+    rows records sorted bloom bitmap manifest catalog log snapshot directory text filter payload vectors hdf5 npz jsonl json csv query update body grpc
 }
