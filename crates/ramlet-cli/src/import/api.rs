@@ -21,8 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that merges may keep an upsert waiting, but not for longer than this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// Shortly after an upsert is acknowledged it may not be counted yet.
-const COUNT_FOR: Duration = Duration::from_secs(1);
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 /// How long a connection that fails is tried again; upserts may be repeated, they end in the same state.
 const RECONNECT_FOR: Duration = Duration::from_secs(30);
@@ -186,7 +184,6 @@ impl Api {
 
     /// As [`Api::ask`], for so many bytes at most: else the error is [`TooLong`].
     pub fn ask_for(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply> {
-        interrupt::check()?;
         let start = Instant::now();
         let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
         loop {
@@ -284,10 +281,11 @@ impl Api {
         answer["count"].as_u64().context("an answer without a count")
     }
 
-    /// As [`Api::count`], once it is `least`, or has stayed below that for a while.
-    pub fn count_settled(&self, collection: &str, least: u64) -> Result<u64> {
+    /// As [`Api::count`], once it is `least`, or has stayed below that for so long: shortly after an upsert is acknowledged it may not
+    /// be counted yet.
+    pub fn count_settled(&self, collection: &str, least: u64, patience: Duration) -> Result<u64> {
         let (mut since, mut count) = (Instant::now(), self.count(collection)?);
-        while count < least && since.elapsed() < COUNT_FOR {
+        while count < least && since.elapsed() < patience {
             sleep(COUNT_EVERY);
             let now = self.count(collection)?;
             if now != count {

@@ -1,5 +1,7 @@
 //! The collection that files go into: made for them, or there already and checked against what they and the options say.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
 use serde_json::{Value, json};
@@ -9,6 +11,9 @@ use super::source::{Layout, Source};
 use super::value_range::ValueRange;
 use crate::args::{Datatype, Distance, ImportArgs};
 use crate::output::note;
+
+/// Points that replaced others are never counted: the count is final soon.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// The collection of an import.
 pub struct FilledCollection<'a> {
@@ -125,7 +130,9 @@ impl<'a> FilledCollection<'a> {
 
     /// What `sent` points did to it: new ones, and those that replaced others.
     pub fn outcome(&self, sent: u64) -> Result<String> {
-        let now = self.api.count_settled(self.name, self.before + sent)?;
+        let now = self
+            .api
+            .count_settled(self.name, self.before + sent, SETTLED_AFTER)?;
         let new = now.saturating_sub(self.before).min(sent);
         Ok(format!(
             "{} new, {} replaced; it has {} now",

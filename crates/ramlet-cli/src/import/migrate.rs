@@ -151,8 +151,23 @@ impl Servers {
             ))?;
             return Ok(());
         }
-        self.collection(name, args, resume)?;
+        let is_new = self.to.collection(name)?.is_none();
+        let copied = self.collection(name, args, resume);
+        if copied.is_err() && is_new {
+            self.undo(name, resume)?;
+        }
+        copied?;
         resume.done(name)
+    }
+
+    /// Removes a collection that was made for nothing.
+    fn undo(&self, name: &str, resume: &mut Resume) -> Result<()> {
+        let is_empty = resume.points(name) == 0 && self.to.count(name).is_ok_and(|points| points == 0);
+        if is_empty && self.to.delete_collection(name).is_ok() {
+            note!("removed the collection '{name}' again, as nothing is in it");
+            return resume.forget(name);
+        }
+        Ok(())
     }
 
     /// What waits until all collections are there.
@@ -283,7 +298,8 @@ impl Servers {
                 .spawn_scoped(scope, read)
                 .context("starting a thread to read with")?;
             for page in pages {
-                interrupt::check()?;
+                interrupt::check()
+                    .with_context(|| format!("{} points of it are in", HumanCount(before + sent)))?;
                 let page = page?;
                 self.send(name, &page.points, &mut at_once)?;
                 sent += page.points.len() as u64;

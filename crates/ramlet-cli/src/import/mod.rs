@@ -46,6 +46,8 @@ use progress::Progress;
 use source::{Source, Target};
 
 const POLL_EVERY: Duration = Duration::from_millis(300);
+/// A server that stays below what was put in for so long has lost points.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Runs an import to its end; prints what it did.
 pub fn run(args: &ImportArgs) -> Result<()> {
@@ -290,7 +292,7 @@ fn check_place(api: &Api, collection: &str, place: &mut Place, created: bool) ->
 fn check_holds(api: &Api, collection: &str, said: u64, state: &Path, hint: &str) -> Result<()> {
     let holds = match said {
         0 => return Ok(()),
-        said => api.count_settled(collection, said)?,
+        said => api.count_settled(collection, said, SETTLED_AFTER)?,
     };
     if holds >= said {
         return Ok(());

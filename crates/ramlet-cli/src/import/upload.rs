@@ -139,10 +139,12 @@ fn read_all(
         if batch.len() > 0 && (shared.stop.load(Ordering::Relaxed) || sender.send(batch).is_err()) {
             return Ok(());
         }
-        if !filled? {
+        let is_end = !filled?;
+        // Ctrl-C ends the program before a pipe too: that isn't the end of its output.
+        interrupt::check()?;
+        if is_end {
             return Ok(());
         }
-        interrupt::check()?;
     }
 }
 

@@ -564,7 +564,6 @@ fn a_server_is_not_copied_onto_itself() {
 
 #[test]
 fn an_interrupt_says_how_far_it_got() {
-    let dir = TempDir::new();
     let server = FakeServer::start();
     let mut running = command(&server)
         .args(["-", "--format", "jsonl", "--batch", "1"])
@@ -602,5 +601,35 @@ fn an_interrupt_says_how_far_it_got() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    drop(dir);
+}
+
+/// Ctrl-C ends the program before a pipe too: its output wasn't all.
+#[test]
+fn the_end_of_a_pipe_after_an_interrupt_is_none() {
+    let server = FakeServer::start();
+    let mut running = command(&server)
+        .args(["-", "--format", "jsonl", "--batch", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut input = running.stdin.take().expect("a pipe");
+    input.write_all(b"{\"id\": 1}\n{\"id\": 2}\n").expect("read");
+    while points(&server).len() < 2 {
+        std::thread::yield_now();
+    }
+    let killed = Command::new("kill")
+        .args(["-INT", &running.id().to_string()])
+        .status();
+    assert!(killed.expect("kill runs").success());
+    // The signal is heard by a thread of its own.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    drop(input);
+    let output = running.wait_with_output().expect("it ends");
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+    assert!(
+        !output.status.success() && said.contains("The first 2 points are in"),
+        "{said}"
+    );
 }

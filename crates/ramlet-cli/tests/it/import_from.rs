@@ -67,6 +67,15 @@ fn a_point_that_is_too_long_is_named() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(ids(&to), [0, 1]);
+    assert!(to.state().collection.is_some());
+
+    let (from, to) = (source([70_000_000]), FakeServer::start());
+    let (success, text) = import_from(&from.url, &to, &dir.path("other.json"));
+    assert!(
+        !success && text.contains("removed the collection 'c' again"),
+        "{text}"
+    );
+    assert_eq!(to.state().collection, None);
 }
 
 #[test]
