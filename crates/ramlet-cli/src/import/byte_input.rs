@@ -34,8 +34,8 @@ const OTHERS: [(&[u8], &str); 11] = [
         b"\xfd7zXZ",
         "it is packed by xz; unpack it on the way: xz -dc FILE | ramlet import - --format FORMAT",
     ),
-    (b"PAR1", "it is a Parquet file"),
-    (b"ARROW1", "it is an Arrow file"),
+    (b"PAR1", "it is a Parquet file; name it .parquet"),
+    (b"ARROW1", "it is an Arrow file; name it .arrow"),
     (b"\x93NUMPY", "it is a NumPy array; name it .npy"),
     (b"\x89HDF", "it is an HDF5 file; name it .hdf5"),
     (

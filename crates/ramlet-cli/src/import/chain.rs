@@ -1,19 +1,21 @@
 //! Several files, one after another, as one source.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use ramlet_bench::files::Distance;
 
-use super::open_source::Opener;
 use super::source::{At, Layout, Source, Target};
 
 /// Of the progress bar, for a file each.
 const PARTS: u64 = 10_000;
 
+/// Opens a file.
+pub type Open = Box<dyn Fn(&Path) -> Result<Box<dyn Source>>>;
+
 /// Files with the same vectors. One is open at a time.
 pub struct Chain {
-    opener: Opener,
+    open: Open,
     files: Vec<PathBuf>,
     /// Number of the open one.
     at: usize,
@@ -29,16 +31,16 @@ pub struct Chain {
 
 impl Chain {
     /// Opens each file once, so that what can't be read says so before anything is sent.
-    pub fn open(opener: Opener, files: Vec<PathBuf>) -> Result<Chain> {
-        let first = opener.open(&files[0])?;
+    pub fn new(open: Open, files: Vec<PathBuf>) -> Result<Chain> {
+        let first = open(&files[0])?;
         let mut is_u8 = first.is_u8();
         for file in &files[1..] {
-            let other = opener.open(file)?;
+            let other = open(file)?;
             check_same(first.as_ref(), other.as_ref())?;
             is_u8 &= other.is_u8();
         }
         Ok(Chain {
-            opener,
+            open,
             files,
             at: 0,
             source: first,
@@ -55,7 +57,7 @@ impl Chain {
             return Ok(false);
         };
         self.target.fields = self.source.unseen();
-        self.source = self.opener.open(next)?;
+        self.source = (self.open)(next)?;
         self.at += 1;
         self.before += std::mem::take(&mut self.given);
         self.source.aim(self.shifted());

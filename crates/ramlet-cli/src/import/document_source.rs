@@ -46,7 +46,7 @@ impl DocumentSource {
             Ok(document)
         });
         let document = checked.map_err(|error| located(documents.as_ref(), error))?;
-        let place = || format!("line {line}");
+        let place = || format!("{} {line}", documents.unit());
         let kinds = document
             .kinds()
             .with_context(|| format!("{}: {}", documents.name(), place()))?;
@@ -84,7 +84,8 @@ impl DocumentSource {
     fn write(&self, document: &Document<'_>, out: &mut Vec<u8>) -> Result<()> {
         if self.target.needs_vectors && !document.has_vector() && !self.layout.is_empty() {
             bail!(
-                "it has no vector, line {} has one, of which the collection was made; one that is there already takes points without",
+                "it has no vector, {} {} has one, of which the collection was made; one that is there already takes points without",
+                self.documents.unit(),
                 self.first_line
             );
         }
@@ -105,7 +106,8 @@ impl DocumentSource {
             false => ("it has no id", "has one"),
         };
         bail!(
-            "{this}, line {} {first}: --ids line numbers all rows, --ids hash makes UUIDs of the ids, and of the rows without one",
+            "{this}, {} {} {first}: --ids line numbers all rows, --ids hash makes UUIDs of the ids, and of the rows without one",
+            self.documents.unit(),
             self.first_line
         )
     }
@@ -211,7 +213,7 @@ impl Source for DocumentSource {
     fn at(&self) -> At {
         At {
             file: self.file.clone(),
-            unit: "line",
+            unit: self.documents.unit(),
             number: self.documents.line(),
         }
     }

@@ -13,6 +13,10 @@ pub trait Documents {
     fn text(&self) -> &str;
     /// Line of the file where that begins, from 1.
     fn line(&self) -> u64;
+    /// What [`Documents::line`] counts.
+    fn unit(&self) -> &'static str {
+        "line"
+    }
     /// Bytes before it in that line.
     fn column(&self) -> u64 {
         0
@@ -25,7 +29,7 @@ pub trait Documents {
 
 /// Puts an error of the JSON reader, which counts from the document's beginning, at its place in the file, and tells of the usual causes.
 pub fn located(documents: &dyn Documents, error: Error) -> Error {
-    let place = |line: u64| format!("{}: line {line}", documents.name());
+    let place = |line: u64| format!("{}: {} {line}", documents.name(), documents.unit());
     let Some(json) = error.downcast_ref::<serde_json::Error>() else {
         return error.context(place(documents.line()));
     };

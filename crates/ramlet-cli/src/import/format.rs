@@ -18,6 +18,8 @@ pub enum Format {
     Text(TextFormat),
     /// Rows of vectors: the extension tells which.
     Rows,
+    Parquet,
+    Arrow,
 }
 
 /// The format that is told, or the extension's.
@@ -43,6 +45,8 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
         "json" => TextFormat::Json,
         "csv" => TextFormat::Csv,
         "tsv" | "tab" => TextFormat::Tsv,
+        "parquet" | "pq" => return Ok(Format::Parquet),
+        "arrow" | "arrows" | "feather" | "ipc" => return Ok(Format::Arrow),
         rows if EXTENSIONS.contains(&rows) && plain == name => return Ok(Format::Rows),
         rows if EXTENSIONS.contains(&rows) => bail!("{}: files of vectors are read unpacked", path.display()),
         _ => bail!(unknown(path)),
@@ -52,7 +56,7 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
 
 fn unknown(path: &Path) -> String {
     format!(
-        "{}: the format follows from the extension, one of .{} or .jsonl .json .csv .tsv (also .gz, .zst); for a text of another name: --format jsonl, json, csv or tsv",
+        "{}: the format follows from the extension, one of .{}, .parquet .arrow .feather, or .jsonl .json .csv .tsv (also .gz, .zst); for a text of another name: --format jsonl, json, csv or tsv",
         path.display(),
         EXTENSIONS.join(" .")
     )
@@ -73,6 +77,8 @@ mod tests {
         check("b.ndjson.gz", Some(Format::Text(TextFormat::Jsonl)));
         check("b.JSON.zst", Some(Format::Text(TextFormat::Json)));
         check("b.csv", Some(Format::Text(TextFormat::Csv)));
+        check("b.parquet", Some(Format::Parquet));
+        check("b.feather", Some(Format::Arrow));
         check("b.x.tsv.gz", Some(Format::Text(TextFormat::Tsv)));
         for name in ["-", "csv", "a.txt", "a.gz", "a.npy.gz"] {
             check(name, None);

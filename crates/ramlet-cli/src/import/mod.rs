@@ -3,7 +3,11 @@
 pub mod api;
 mod batch;
 mod byte_input;
+#[cfg(feature = "parquet")]
+mod cells;
 mod chain;
+#[cfg(feature = "parquet")]
+mod column_file;
 pub mod column_types;
 mod csv_rows;
 mod document;

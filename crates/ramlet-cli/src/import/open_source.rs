@@ -53,7 +53,8 @@ impl Opener {
         if self.payload.is_some() {
             bail!("--payload goes with a single file of vectors: import them one by one, with --ids append");
         }
-        Ok(Box::new(Chain::open(self, files.to_vec())?))
+        let open = move |path: &Path| self.open(path);
+        Ok(Box::new(Chain::new(Box::new(open), files.to_vec())?))
     }
 
     pub fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
@@ -63,6 +64,7 @@ impl Opener {
         }
         let documents: Box<dyn Documents> = match format_of(path, self.format)? {
             Format::Rows => return self.open_rows(path),
+            format @ (Format::Parquet | Format::Arrow) => column_file(path, format)?,
             Format::Text(TextFormat::Jsonl) => Box::new(Lines::open(path)?),
             Format::Text(TextFormat::Json) => Box::new(JsonValues::open(path)?),
             Format::Text(TextFormat::Csv) => Box::new(CsvRows::open(path, &self.table)?),
@@ -90,4 +92,23 @@ impl Opener {
         let name = path.display().to_string();
         Ok(Box::new(RowSource::new(&name, rows, payload)))
     }
+}
+
+#[cfg(feature = "parquet")]
+fn column_file(path: &Path, format: Format) -> Result<Box<dyn Documents>> {
+    use super::column_file::ColumnFile;
+    let file = match format {
+        Format::Arrow => ColumnFile::open_arrow(path)?,
+        _ => ColumnFile::open_parquet(path)?,
+    };
+    Ok(Box::new(file))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn column_file(path: &Path, _: Format) -> Result<Box<dyn Documents>> {
+    bail!(
+        "{0}: this program was built without the feature `parquet`, which reads Parquet and Arrow files (cargo build --features parquet); \
+         DuckDB makes JSON lines of Parquet: duckdb -c \"COPY (FROM '{0}') TO '/dev/stdout' (FORMAT json)\" | ramlet import - --format jsonl",
+        path.display()
+    )
 }

@@ -507,7 +507,7 @@ fn bad_files_say_what_is_wrong() {
             b"{\"vector\": [1]}\n{\"x\": 1}\n".to_vec(),
             "line 2: it has no vector, line 1 has one",
         ),
-        ("a.parquet", vec![], "the format follows from the extension"),
+        ("a.txt", vec![], "the format follows from the extension"),
     ];
     for (name, bytes, sentence) in cases {
         let (success, text) = import(&server, &dir.file(name, &bytes), &[]);

@@ -389,3 +389,16 @@ fn a_long_array_takes_little_memory() {
     assert_eq!(points(&server).len(), DOCUMENTS + 1);
     assert!(peak_kib < 36 << 10, "{peak_kib} KiB");
 }
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn files_of_columns_need_a_feature() {
+    let dir = TempDir::new();
+    for name in ["a.parquet", "a.feather"] {
+        let (success, said) = import(&FakeServer::start(), &dir.file(name, b"PAR1"), &[]);
+        assert!(
+            !success && said.contains("--features parquet") && said.contains("duckdb"),
+            "{said}"
+        );
+    }
+}

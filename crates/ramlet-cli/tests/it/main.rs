@@ -3,6 +3,8 @@
 mod fake_server;
 mod honest_import;
 mod import;
+#[cfg(feature = "parquet")]
+mod import_columns;
 mod import_formats;
 mod import_from;
 mod machine;
