@@ -204,3 +204,38 @@ def test_search_with_a_key(tmp_path):
         assert "Fox" in run("search", "fox", *told, cwd=tmp_path)
         refused = run("search", "fox", "--collection", "c", "--url", server.url, cwd=tmp_path, expect=1)
         assert "401" in refused or "403" in refused
+
+
+def piped(text, *arguments, cwd):
+    done = subprocess.run([str(binary()), *map(str, arguments)], input=text, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_table_through_a_pipe(server, http, name, tmp_path):
+    """Vectors of both kinds, types, text; ids behind those that are there; what the collection can't take is named by its line."""
+    told = ["import", "-", "--format", "csv", "--collection", name, "--url", server.url]
+    fields = ["--vector-field", "d=dense", "--vector-field", "s=sparse"]
+    table = 'dense,sparse,body,year\n"[0.5, 1]","{""indices"":[3],""values"":[2]}",a red barrow,1923\n[1 0],,a lazy dog,\n'
+    code, said = piped(table, *told, *fields, "--text", "body", cwd=tmp_path)
+    assert code == 0 and "2 new, 0 replaced" in said, said
+    assert points(http, name) == {0: {"body": "a red barrow", "year": 1923}, 1: {"body": "a lazy dog"}}
+    assert "red barrow" in run("search", "barrows", "--collection", name, "--url", server.url, cwd=tmp_path)
+    code, said = piped(table, *told, *fields, cwd=tmp_path)
+    assert code == 1 and "--ids append" in said, said
+    for extra in (7, 2**63):
+        http.call("PUT", f"/collections/{name}/points?wait=true", {"points": [{"id": extra, "vector": {}}]})
+        code, said = piped(table, *told, *fields, "--ids", "append", cwd=tmp_path)
+        assert code == 0 and "2 new" in said, said
+        assert {extra + 1, extra + 2} <= set(points(http, name))
+    bad = table + '"[1, 2, 3]",,three,1\n'
+    code, said = piped(bad, *told, *fields, "--ids", "hash", cwd=tmp_path)
+    assert code == 1 and "standard input: line 4" in said and "expected dim: 2" in said, said
+    code, said = piped(table, *told, *fields, "--ids", "hash", "--distance", "Dot", cwd=tmp_path)
+    assert code == 1 and "is there with Cosine" in said, said
+
+
+def test_nothing_is_left_of_an_import_that_fails(server, http, name, tmp_path):
+    file = write(tmp_path / "docs.jsonl", [{"id": "six"}])
+    said = run("import", file, "--collection", name, "--url", server.url, cwd=tmp_path, expect=1)
+    assert "removed the collection" in said
+    assert http.raw("GET", f"/collections/{name}")[0] == 404
