@@ -9,6 +9,7 @@ mod chain;
 #[cfg(feature = "parquet")]
 mod column_file;
 pub mod column_types;
+mod copied_settings;
 mod csv_rows;
 mod document;
 mod document_source;
