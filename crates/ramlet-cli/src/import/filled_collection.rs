@@ -13,7 +13,7 @@ use crate::args::{Datatype, Distance, ImportArgs};
 use crate::output::note;
 
 /// Points that replaced others are never counted: the count is final soon.
-const SETTLED_AFTER: Duration = Duration::from_secs(1);
+const SETTLED_AFTER: Duration = Duration::from_millis(500);
 
 /// The collection of an import.
 pub struct FilledCollection<'a> {
