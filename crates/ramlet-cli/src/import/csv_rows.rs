@@ -30,7 +30,7 @@ pub struct TableOptions {
 /// Rows of a table, one in memory at a time, and those looked ahead at: 4 MiB.
 pub struct CsvRows {
     reader: csv::Reader<Bounded>,
-    budget: Budget,
+    watch: Watch,
     name: String,
     progress: Box<dyn Fn() -> (u64, u64)>,
     columns: Vec<Column>,
@@ -47,20 +47,32 @@ struct Column {
     is_told: bool,
 }
 
-/// Bytes that a row may still take: a quote that isn't closed would make the rest of the file one row.
+/// What a quote that isn't closed does, which makes the rest of the file one row.
 #[derive(Clone)]
-struct Budget(Rc<Cell<usize>>);
+struct Watch(Rc<Watched>);
+
+struct Watched {
+    /// Bytes that a row may still take.
+    bytes_left: Cell<usize>,
+    /// Of quotes there was an odd number so far.
+    in_quotes: Cell<bool>,
+    at_end: Cell<bool>,
+}
 
 struct Bounded {
     inner: Box<dyn BufRead>,
-    budget: Budget,
+    watch: Watch,
 }
 
 impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
-        match self.budget.0.get().checked_sub(n) {
-            Some(left) => self.budget.0.set(left),
+        let watched = &self.watch.0;
+        watched.at_end.set(n == 0);
+        let quotes = buffer[..n].iter().filter(|byte| **byte == b'"').count();
+        watched.in_quotes.set(watched.in_quotes.get() ^ (quotes % 2 == 1));
+        match watched.bytes_left.get().checked_sub(n) {
+            Some(left) => watched.bytes_left.set(left),
             None => {
                 return Err(io::Error::other(format!(
                     "a row is longer than {DOCUMENT_BYTES_MAX} bytes: is a quote not closed?"
@@ -84,18 +96,22 @@ impl CsvRows {
                     .with_context(|| format!("reading {name}"))?,
             ),
         };
-        let budget = Budget(Rc::new(Cell::new(DOCUMENT_BYTES_MAX)));
+        let watch = Watch(Rc::new(Watched {
+            bytes_left: Cell::new(DOCUMENT_BYTES_MAX),
+            in_quotes: Cell::new(false),
+            at_end: Cell::new(false),
+        }));
         let progress = input.progress_of();
         let bounded = Bounded {
             inner: input.reader,
-            budget: budget.clone(),
+            watch: watch.clone(),
         };
         let reader = csv::ReaderBuilder::new()
             .delimiter(delimiter)
             .from_reader(bounded);
         let mut rows = CsvRows {
             reader,
-            budget,
+            watch,
             name,
             progress: Box::new(progress),
             columns: Vec::new(),
@@ -179,10 +195,19 @@ impl CsvRows {
 
     fn read_record(&mut self) -> Result<bool> {
         // What the reader has read ahead counts for the next row: its buffer is small beside the bound.
-        self.budget.0.set(DOCUMENT_BYTES_MAX);
-        self.reader
-            .read_record(&mut self.record)
-            .map_err(|error| at_line(&self.name, &error))
+        self.watch.0.bytes_left.set(DOCUMENT_BYTES_MAX);
+        let read = self.reader.read_record(&mut self.record);
+        let read = read.map_err(|error| at_line(&self.name, &error))?;
+        // The library takes the end of the file for the end of the quote.
+        let ends_open = self.watch.0.at_end.get() && self.watch.0.in_quotes.get();
+        if read && ends_open && self.record.iter().any(|cell| cell.contains('\n')) {
+            let line = self.record.position().map_or(0, csv::Position::line);
+            bail!(
+                "{}: line {line}: a quote is not closed: the row would go on to the end of the file",
+                self.name
+            );
+        }
+        Ok(read)
     }
 
     /// Writes the row as an object; empty cells are left out.

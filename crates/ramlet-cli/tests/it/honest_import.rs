@@ -474,7 +474,7 @@ fn what_stands_in_files_instead_of_json() {
             .collect::<Vec<u8>>(),
     ]
     .concat();
-    let cases: [(&str, &[u8], &[&str]); 16] = [
+    let cases: [(&str, &[u8], &[&str]); 18] = [
         (
             "a.jsonl",
             b"[{\"id\": 1},\n{\"id\": 2}]",
@@ -522,6 +522,16 @@ fn what_stands_in_files_instead_of_json() {
             &["line 1, column 1", "the first line is to name the columns"],
         ),
         ("o.csv", b"PK\x03\x04..", &["ZIP archive", "unzip"]),
+        (
+            "q.csv",
+            b"id,t\n1,\"x\n2,y\n",
+            &["q.csv: line 2: a quote is not closed"],
+        ),
+        (
+            "r.csv",
+            b"id,t\n1,x\n2,\"\"\"y\n3,z\n",
+            &["r.csv: line 3: a quote is not closed"],
+        ),
         ("p.csv", b"id,t\n", &["there is nothing in it"]),
     ];
     for (name, bytes, parts) in cases {
