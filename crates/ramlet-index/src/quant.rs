@@ -130,9 +130,14 @@ impl CodeKind {
 
     /// Rows of the file for so many vectors.
     pub fn file_rows(self, vectors: u32) -> u32 {
+        vectors.div_ceil(self.vectors_per_row())
+    }
+
+    /// Vectors of a row of the file.
+    pub fn vectors_per_row(self) -> u32 {
         match self {
-            CodeKind::OneBit | CodeKind::Product { .. } => vectors.div_ceil(GROUP as u32),
-            CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => vectors,
+            CodeKind::OneBit | CodeKind::Product { .. } => GROUP as u32,
+            CodeKind::Extended { .. } | CodeKind::Residual { .. } | CodeKind::Sq8 => 1,
         }
     }
 

@@ -204,12 +204,16 @@ const NODES_WAIT: f64 = 1.9;
 /// Of what may be cached, what the centroids take that a server's build has memory for.
 const CENTROIDS_SHARE: f64 = 0.09;
 
-/// Pages of one cluster's codes of one bit, which are read at once: its groups, of which the first and the last may be others' too.
-pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> u64 {
+/// Pages of one cluster's codes of one bit, which are read at once, on average: of its first group and its last, and of its first block and its last,
+/// parts are others'.
+pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> f64 {
     let layout = CodeKind::OneBit.layout(dims, rows);
-    let of_cluster = u64::from(rows) / clusters.max(1);
-    let groups = u64::from(CodeKind::OneBit.file_rows(1 + of_cluster as u32)) + 1;
-    groups.div_ceil(u64::from(layout.rows_per_block())) * u64::from(layout.block_pages())
+    let reached = |of: f64, each: f64| (of + each - 1.0) / each;
+    let groups = reached(
+        f64::from(rows) / clusters.max(1) as f64,
+        CodeKind::OneBit.vectors_per_row().into(),
+    );
+    reached(groups, layout.rows_per_block().into()) * f64::from(layout.block_pages())
 }
 
 /// A graph takes six to eight times the disk, and ten times as long to build: it must spare so much of the reading.
@@ -227,7 +231,7 @@ fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
     let beside = clusters * centroid + count / 4.0 + BESIDE_BYTES as f64;
     let bytes = kind.bytes_for(rows, dims, rows).max(1) as f64;
     let missing = 1.0 - ((most as f64 - beside) / bytes).clamp(0.0, 1.0);
-    let pages = one_bit_pages(dims, rows, clusters as u64) as f64;
+    let pages = one_bit_pages(dims, rows, clusters as u64);
     let codes = visited * missing * read(pages) + READ_BESIDE_SIGNS;
     let degree = degree_for(rows.into(), dims, vector.element);
     let node = bytes_for(rows.into(), dims, vector.element, degree, 1).read as f64 / 4096.0;
@@ -622,7 +626,8 @@ mod tests {
         let beside = 8_000 * (384 + 12) + 250_000 + BESIDE_BYTES;
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
         // In part they do better than a graph long before.
-        assert_eq!(kind_in(30_000_000, 768), Kind::Graph);
+        assert_eq!(kind_in(24_000_000, 768), Kind::Graph);
+        assert_eq!(kind_in(30_000_000, 768), Kind::Clusters);
         assert_eq!(kind_in(43_000_000, 768), Kind::Clusters);
         // What isn't there can't be read.
         let mut cold = field(768, "null");

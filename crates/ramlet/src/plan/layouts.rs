@@ -520,7 +520,7 @@ impl Shape {
         let missing = 1.0 - cached as f64 / whole as f64;
         let codes = self.counts.clusters_probed * missing;
         let vectors = self.counts.reads_vectors;
-        let pages = layout::one_bit_pages(spec.dims as usize, spec.segment_rows(), built.clusters) as f64;
+        let pages = layout::one_bit_pages(spec.dims as usize, spec.segment_rows(), built.clusters);
         shape.counts.reads_codes = codes;
         shape.reading.pages = (vectors * self.reading.pages + codes * pages) / (vectors + codes);
         shape.reading.rounds += (codes * pages / PAGES_AT_ONCE).max(codes.min(1.0));

@@ -88,11 +88,11 @@ impl Memory {
     }
 
     /// Metadata that the centroids of so many rows may take (`Shelf::centroids_room`) beside the rows' ids and as many centroids, those of the segments that
-    /// they are merged from.
+    /// they are merged from. Ids take no more than half (`Shelf::spare`).
     pub fn centroids_room(&self, rows: u64, cores: usize) -> u64 {
         let metadata = self.table(cores).map_or(0, |table| table.metadata_max());
-        let free = (metadata / 4 * 3).saturating_sub(bytes::ids_held(rows));
-        free / 3
+        let ids = bytes::ids_held(rows).min(metadata / 2);
+        (metadata / 4 * 3 - ids) / 3
     }
 
     /// The least memory whose room is `bytes`.
