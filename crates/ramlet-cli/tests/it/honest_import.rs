@@ -1,12 +1,12 @@
 //! What an import refuses, and what it says of what it did.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::fake_server::FakeServer;
-use crate::import::{TempDir, command, import, import_ok, le, npy, points};
+use crate::import::{TempDir, import, import_ok, le, npy, piped, points};
 
 fn refused(server: &FakeServer, file: &std::path::Path, more: &[&str], parts: &[&str]) {
     let (success, text) = import(server, file, more);
@@ -575,14 +575,7 @@ fn a_server_is_not_copied_onto_itself() {
 #[test]
 fn an_interrupt_says_how_far_it_got() {
     let server = FakeServer::start();
-    let mut running = command(&server)
-        .args(["-", "--format", "jsonl", "--batch", "1"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut input = running.stdin.take().expect("a pipe");
+    let (running, mut input) = piped(&server, &["--format", "jsonl", "--batch", "1"]);
     let more = std::thread::spawn(move || {
         for id in 0..100_000 {
             if writeln!(input, "{{\"id\": {id}}}").is_err() {
@@ -617,14 +610,7 @@ fn an_interrupt_says_how_far_it_got() {
 #[test]
 fn the_end_of_a_pipe_after_an_interrupt_is_none() {
     let server = FakeServer::start();
-    let mut running = command(&server)
-        .args(["-", "--format", "jsonl", "--batch", "1"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut input = running.stdin.take().expect("a pipe");
+    let (running, mut input) = piped(&server, &["--format", "jsonl", "--batch", "1"]);
     input.write_all(b"{\"id\": 1}\n{\"id\": 2}\n").expect("read");
     while points(&server).len() < 2 {
         std::thread::yield_now();

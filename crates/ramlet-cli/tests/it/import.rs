@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
@@ -80,6 +80,20 @@ pub fn npy(descr: &str, rows: usize, dim: usize, data: &[u8]) -> Vec<u8> {
 
 pub fn le(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+/// An import that runs, and its standard input.
+pub fn piped(server: &FakeServer, args: &[&str]) -> (Child, ChildStdin) {
+    let mut running = command(server)
+        .arg("-")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let input = running.stdin.take().expect("a pipe");
+    (running, input)
 }
 
 /// Points sorted by id.

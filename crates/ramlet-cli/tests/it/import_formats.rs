@@ -2,12 +2,11 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::fake_server::FakeServer;
-use crate::import::{TempDir, command, import, import_ok, le, npy, points};
+use crate::import::{TempDir, command, import, import_ok, le, npy, piped, points};
 
 fn check(name: &str, bytes: &[u8], more: &[&str], expected: Value) {
     let dir = TempDir::new();
@@ -220,15 +219,9 @@ fn packed_files() {
 }
 
 fn from_stdin(server: &FakeServer, format: &[&str], bytes: &[u8]) -> (bool, String) {
-    let mut running = command(server)
-        .arg("-")
-        .args(format)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let written = running.stdin.take().expect("a pipe").write_all(bytes);
+    let (running, mut input) = piped(server, format);
+    let written = input.write_all(bytes);
+    drop(input);
     let output = running.wait_with_output().expect("it ends");
     let text = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
     (output.status.success() && written.is_ok(), text)
@@ -364,14 +357,7 @@ fn several_files_go_on_where_they_were() {
 fn a_long_array_takes_little_memory() {
     const DOCUMENTS: usize = 4_000;
     let server = FakeServer::start();
-    let mut running = command(&server)
-        .args(["-", "--format", "json", "--parallel", "1"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    let mut input = running.stdin.take().expect("a pipe");
+    let (mut running, mut input) = piped(&server, &["--format", "json", "--parallel", "1"]);
     let text = "x".repeat(4_000);
     input.write_all(b"[").expect("read");
     for id in 0..DOCUMENTS {
