@@ -102,20 +102,18 @@ impl Training<'_> {
     /// The seeds as a tree.
     fn grouped(&self, seeds: &dyn SeedCentroids) -> Tree {
         let mut grouped = Level::with_capacity(self.origin, self.clusters.max(seeds.count()));
-        let mut vector = Vec::new();
-        let mut relative = |i: usize| {
+        let relative = |i: usize| {
+            let mut vector = Vec::new();
             seeds.write(i, &mut vector);
+            let values = vector.iter_mut().zip(self.origin);
+            values.for_each(|(value, origin)| *value -= origin);
             vector
-                .iter_mut()
-                .zip(self.origin)
-                .for_each(|(value, origin)| *value -= origin);
-            std::mem::take(&mut vector)
         };
         if seeds.count() <= ONE_LEVEL_MAX {
             (0..seeds.count()).for_each(|i| grouped.push_relative(&relative(i), 0.0));
             return Tree::flat(grouped);
         }
-        let mut points_of = |numbers: &mut dyn Iterator<Item = usize>| {
+        let points_of = |numbers: &mut dyn Iterator<Item = usize>| {
             let mut stored = Vec::new();
             numbers.for_each(|i| append_point(&relative(i), &mut stored));
             stored
