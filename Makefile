@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   := .venv
 STAMP  := $(VENV)/installed
 OTHERS := .venv-integrations
+# Of the tests in Rust: features, names.
+TEST_ARGUMENTS ?=
 # Of the end-to-end tests so many run beside each other; 0: all one after the other.
 WORKERS ?= 2
 
@@ -19,7 +21,7 @@ demo: build
 	@$(PYTHON) demo/run.py
 
 test:
-	cargo xtask test
+	cargo xtask test $(TEST_ARGUMENTS)
 	cargo proto --check
 	@$(MAKE) --no-print-directory e2e
 

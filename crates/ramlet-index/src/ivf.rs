@@ -15,6 +15,7 @@ mod buckets;
 mod calibrate;
 mod candidates;
 mod codes;
+mod divide;
 mod effort;
 mod encode;
 mod inspect;
@@ -50,8 +51,8 @@ mod visit_order;
 mod way;
 
 pub use build::{
-    IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, centroids_beside, clusters_most, clusters_wanted,
-    scratch_least,
+    IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, built_most, centroids_beside, clusters_most,
+    clusters_wanted, scratch_least,
 };
 pub use codes::CodesInRam;
 pub use inverted_file::Ivf;

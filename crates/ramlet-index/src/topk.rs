@@ -69,6 +69,20 @@ impl TopK {
         self.k
     }
 
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
+        self.hits.iter().map(|hit| hit.row)
+    }
+
+    /// Puts what was found into other segments.
+    pub(crate) fn move_rows(&mut self, segment_of: impl Fn(u32) -> u32) {
+        self.hits
+            .iter_mut()
+            .for_each(|hit| hit.segment = segment_of(hit.row));
+        // Of equal distances the segment decides the order, in which nothing is any more.
+        self.hits.sort_unstable_by(Hit::order);
+        self.sorted = true;
+    }
+
     pub fn len(&self) -> usize {
         self.hits.len()
     }

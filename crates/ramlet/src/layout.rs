@@ -15,7 +15,7 @@ pub struct Room {
     pub most: u64,
     /// Bytes that a build may hold.
     pub scratch: u64,
-    /// Bytes of metadata that centroids may take: as they are searched, and beside scratch while they are trained.
+    /// Bytes of metadata that centroids may take: as they are searched, and beside scratch while they are built.
     pub centroids: u64,
     pub disk_free: u64,
 }
@@ -64,7 +64,7 @@ pub fn clusters(vector: &VectorField, rows: u32, room: &Room) -> Result<u32, u64
     let (metric, dims, rows) = (vector.metric, vector.dim, u64::from(rows));
     let centroid = ivf::centroid_bytes(metric, dims);
     let least = rows.div_ceil(ROWS_PER_CLUSTER_MAX).min(CLUSTERS_MIN);
-    let built = ivf::clusters_most((room.scratch, room.centroids), metric, dims).max(least);
+    let built = ivf::clusters_most(room.scratch, room.centroids, metric, dims).max(least);
     let clusters = ivf::clusters_wanted(rows)
         .min(built)
         .min(room.centroids / centroid);
@@ -188,22 +188,6 @@ fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     kind.bytes_for(rows, dims, rows) + beside
 }
 
-/// Rows that must be looked at grow so with all rows: 23,529 of 250,000 where 65,117 of 1,000,000 are, at 0.05 missed.
-pub const GROWTH: f64 = 0.73;
-/// A read of several pages is slower than one of a page by so much a page.
-pub const FURTHER_PAGE: f64 = 0.15;
-
-/// What a search of a million rows does at a recall of .95, hard: rows whose codes it looks at in 8,000 clusters, rows it reads beside codes of one
-/// bit, nodes of a graph. (`plan/counts.rs` tells it for each recall.)
-const LOOKED_AT: f64 = 32_000.0;
-const READ_BESIDE_SIGNS: f64 = 16.0;
-const NODES: f64 = 87.0;
-const MILLION: f64 = 1e6;
-/// Nodes are read one after another, and their neighbours' codes compared: they take a search so many times what the disk takes for them.
-const NODES_WAIT: f64 = 1.9;
-/// Of what may be cached, what the centroids take that a server's build has memory for.
-const CENTROIDS_SHARE: f64 = 0.09;
-
 /// Pages of one cluster's codes of one bit, which are read at once, on average: of its first group and its last, and of its first block and its last,
 /// parts are others'.
 pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> f64 {
@@ -214,29 +198,6 @@ pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> f64 {
         CodeKind::OneBit.vectors_per_row().into(),
     );
     reached(groups, layout.rows_per_block().into()) * f64::from(layout.block_pages())
-}
-
-/// A graph takes six to eight times the disk, and ten times as long to build: it must spare so much of the reading.
-const GRAPH_SPARES: f64 = 1.1;
-
-/// Whether codes of one bit, in part, take less reading than a graph would, or hardly more.
-fn signs_beat_graph(vector: &VectorField, rows: u32, most: u64) -> bool {
-    let (count, dims, kind) = (f64::from(rows.max(2)), vector.dim, CodeKind::OneBit);
-    let read = |pages: f64| 1.0 + FURTHER_PAGE * (pages - 1.0).max(0.0);
-    let centroid = ivf::centroid_bytes(vector.metric, dims) as f64;
-    let wanted = ivf::clusters_wanted(rows.into()) as f64;
-    let clusters = (most as f64 * CENTROIDS_SHARE / centroid).clamp(1.0, wanted);
-    let looked_at = LOOKED_AT * (count / MILLION).powf(GROWTH) * (wanted / clusters).sqrt();
-    let visited = looked_at.min(count) * clusters / count;
-    let beside = clusters * centroid + count / 4.0 + BESIDE_BYTES as f64;
-    let bytes = kind.bytes_for(rows, dims, rows).max(1) as f64;
-    let missing = 1.0 - ((most as f64 - beside) / bytes).clamp(0.0, 1.0);
-    let pages = one_bit_pages(dims, rows, clusters as u64);
-    let codes = visited * missing * read(pages) + READ_BESIDE_SIGNS;
-    let degree = degree_for(rows.into(), dims, vector.element);
-    let node = bytes_for(rows.into(), dims, vector.element, degree, 1).read as f64 / 4096.0;
-    let nodes = NODES * (count.ln() / MILLION.ln()) * read(node) * NODES_WAIT;
-    codes <= nodes * GRAPH_SPARES
 }
 
 /// Product codes with the fewest sub-quantizers that are worth it; other codes as they are.
@@ -405,13 +366,14 @@ pub fn subquantizers_with_ids(vector: &VectorField) -> Option<[u64; 2]> {
     may.then_some([least, vector.dim as u64])
 }
 
-/// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be cached: the smallest that do better fit.
+/// Whether a segment gets codes, not a graph that nobody asked for, where `most` bytes may be cached: the smallest that do better fit, or they serve in
+/// part. (A graph of 768 dimensions takes eight times the disk.)
 pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
     let signs_in_part = || {
         let mut kinds = codes_of(vector).into_iter().map(|(_, kind)| kind);
         vector.dim >= SIGNS_DIMS && kinds.any(|kind| kind == CodeKind::OneBit)
     };
-    least_bytes(vector, rows) <= most || signs_in_part() && signs_beat_graph(vector, rows, most)
+    least_bytes(vector, rows) <= most || signs_in_part()
 }
 
 /// Bytes that must be allowed to be cached for product codes with numbers of so many sub-quantizers.
@@ -625,10 +587,9 @@ mod tests {
         // One bit a dimension, and 7 bytes; 8,000 centroids of four bits, and what a segment holds beside them.
         let beside = 8_000 * (384 + 12) + 250_000 + BESIDE_BYTES;
         assert_eq!(least_bytes(&field(768, "null"), ROWS), 103_000_000 + beside);
-        // In part they do better than a graph long before.
-        assert_eq!(kind_in(24_000_000, 768), Kind::Graph);
-        assert_eq!(kind_in(30_000_000, 768), Kind::Clusters);
-        assert_eq!(kind_in(43_000_000, 768), Kind::Clusters);
+        // In part they serve in any budget.
+        assert_eq!(kind_in(0, 256), Kind::Clusters);
+        assert_eq!(kind_in(3_000_000, 768), Kind::Clusters);
         // What isn't there can't be read.
         let mut cold = field(768, "null");
         cold.settings.codes = Some(crate::settings::Placement::Cold);

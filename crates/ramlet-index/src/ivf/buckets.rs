@@ -4,9 +4,21 @@
 
 use super::order::{Order, bisect};
 use super::points::{Pointer, Points};
+use super::spill::Buckets;
+use crate::error::Result;
 
 /// Bytes of a record beside the row.
 pub(super) const RECORD_HEADER: usize = 8;
+
+/// The cluster of a record.
+pub(super) fn cluster_of(record: &[u8]) -> u32 {
+    record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Its row.
+pub(super) fn row_of(record: &[u8]) -> &[u8] {
+    &record[4..record.len() - 4]
+}
 
 /// Clusters in buckets of consecutive ones, none larger than the room for sorting, except a single large cluster.
 #[derive(Debug)]
@@ -18,8 +30,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(counts: &[u32], record_bytes: usize, room: usize) -> Plan {
-        // Sorting takes 8 bytes a record.
-        let bytes_of = |count: u32| count as usize * (record_bytes + 8);
+        let bytes_of = |count: u32| sorted_bytes(count, record_bytes);
         let mut bucket_of = Vec::with_capacity(counts.len());
         let mut sizes: Vec<(usize, usize)> = Vec::new();
         for count in counts {
@@ -43,8 +54,9 @@ impl Plan {
         self.bucket_of[cluster as usize] as usize
     }
 
-    pub(super) fn is_one_cluster(&self, bucket: usize) -> bool {
-        self.sizes[bucket].1 == 1
+    /// Consecutive clusters of a bucket.
+    pub(super) fn clusters(&self, bucket: usize) -> usize {
+        self.sizes[bucket].1
     }
 
     /// Upper bound of the bucket's bytes.
@@ -53,16 +65,64 @@ impl Plan {
     }
 }
 
-/// The records' order: by cluster, and in a cluster so that those in one group of `group` lie near each other.
-pub(super) fn sort_by_cluster(
-    records: &[u8],
-    record_bytes: usize,
-    pointer: &Pointer,
-    group: usize,
-    threads: usize,
-) -> Vec<u32> {
-    let cluster = |record: &[u8]| record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let mut order: Vec<(u32, u32)> = records.chunks_exact(record_bytes).map(cluster).zip(0..).collect();
+/// What sorting so many records takes: 8 bytes each beside them.
+fn sorted_bytes(records: u32, record_bytes: usize) -> usize {
+    records as usize * (record_bytes + 8)
+}
+
+/// How the records of a bucket are put in order.
+pub(super) struct Sorting<'s> {
+    pub(super) record_bytes: usize,
+    /// Bytes of those that are sorted in memory.
+    pub(super) room: usize,
+    pub(super) pointer: &'s Pointer,
+    /// Rows that are read together.
+    pub(super) group: usize,
+    pub(super) threads: usize,
+}
+
+impl Sorting<'_> {
+    pub(super) fn bytes_of(&self, records: u32) -> usize {
+        sorted_bytes(records, self.record_bytes)
+    }
+
+    /// Calls `each` with a bucket's records in their order. Where they take more than the room they are of one cluster, and come as they lie.
+    pub(super) fn for_each_record(
+        &self,
+        (from, at): (&Buckets<'_>, usize),
+        bytes: usize,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if bytes > self.room {
+            return from.for_each_piece(at, |piece| {
+                piece.chunks_exact(self.record_bytes).try_for_each(&mut *each)
+            });
+        }
+        let mut records = Vec::with_capacity(bytes);
+        from.for_each_piece(at, |piece| {
+            records.extend_from_slice(piece);
+            Ok(())
+        })?;
+        sort_by_cluster(&records, self)
+            .into_iter()
+            .try_for_each(|record| each(&records[record as usize * self.record_bytes..][..self.record_bytes]))
+    }
+}
+
+/// The records' order: by cluster, and in a cluster so that those in one group lie near each other.
+fn sort_by_cluster(records: &[u8], sorting: &Sorting<'_>) -> Vec<u32> {
+    let &Sorting {
+        record_bytes,
+        pointer,
+        group,
+        threads,
+        ..
+    } = sorting;
+    let mut order: Vec<(u32, u32)> = records
+        .chunks_exact(record_bytes)
+        .map(cluster_of)
+        .zip(0..)
+        .collect();
     order.sort_unstable();
     let mut sorted: Vec<u32> = order.iter().map(|(_, record)| *record).collect();
     let mut clusters = Vec::new();
@@ -84,7 +144,7 @@ pub(super) fn sort_by_cluster(
                     points: Vec::new(),
                 };
                 for cluster in clusters {
-                    let row = |i: u32| &records[i as usize * record_bytes..][4..record_bytes - 4];
+                    let row = |i: u32| row_of(&records[i as usize * record_bytes..][..record_bytes]);
                     near.sort(cluster, row);
                 }
             });

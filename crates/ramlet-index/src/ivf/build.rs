@@ -2,7 +2,7 @@
 //!
 //! Three replays of the source: a sample goes to disk and is clustered; every row is assigned to a cluster (and the
 //! clusters' sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared
-//! with them. Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
+//! with them. Where more clusters are wanted than could be trained, each is divided there (see `divide`). Each bucket is then sorted in memory and written, and its rows coded. A last pass over the list of row numbers in cluster order
 //! writes each row's position.
 
 use std::collections::HashMap;
@@ -11,15 +11,16 @@ use ramlet_format::rows::RowsLayout;
 use ramlet_io::{Storage, WriteFile};
 
 use super::assign::{Batch, Batches};
-use super::buckets::{Plan, RECORD_HEADER, sort_by_cluster};
+use super::buckets::{Plan, RECORD_HEADER, Sorting, cluster_of};
 use super::calibrate::{HeldOut, measure};
+use super::divide::Division;
 use super::encode::{Coded, CodesWriter, unit_of};
 use super::lists::Lists;
-use super::meta::{self, Shape};
+use super::meta::{self, Shape, centroid_bytes};
 use super::misses::Asked;
 use super::points::{POINT_TAIL, Pointer};
 use super::probe_threshold::ProbeThresholds;
-use super::ranked::{Ranked, RankedBuf, width_of};
+use super::ranked::{HEAD_BYTES, Ranked, RankedBuf, Ranking, mean_of, width_of};
 use super::rows_out::RowsOut;
 use super::sample::Decoder;
 use super::search::distances_as_ranked;
@@ -72,20 +73,58 @@ fn centroids_share(scratch_bytes: u64) -> u64 {
     }
 }
 
-/// What a build holds of a centroid: as it is trained, and then as searches rank it; each has a price, and what it is compared with.
-fn bytes_in_build(metric: Metric, dims: usize) -> u64 {
+/// What a build holds of a centroid that it trains: as it is compared with rows, and then as searches rank it; each has a price, and what it is
+/// compared with.
+fn bytes_in_training(metric: Metric, dims: usize) -> u64 {
     (dims + 20 + width_of(metric, dims).code_bytes(dims) + 20) as u64
 }
 
-/// Clusters that an index may have at most, if its build has so much scratch, and beside that so much for centroids alone.
-pub fn clusters_most((scratch_bytes, centroid_bytes): (u64, u64), metric: Metric, dims: usize) -> u64 {
-    (centroids_share(scratch_bytes) + centroid_bytes) / bytes_in_build(metric, dims)
+/// What it holds of one that a trained one is divided into: as searches rank it, its rows and their distances.
+fn bytes_in_division(metric: Metric, dims: usize) -> u64 {
+    (HEAD_BYTES + width_of(metric, dims).code_bytes(dims) + 24) as u64
 }
 
-/// Bytes for centroids alone that a build of so many clusters needs beside so much scratch.
-pub fn centroids_beside(clusters: u64, scratch_bytes: u64, metric: Metric, dims: usize) -> u64 {
-    let bytes = clusters.saturating_mul(bytes_in_build(metric, dims));
-    bytes.saturating_sub(centroids_share(scratch_bytes))
+/// A trained cluster is divided into so many at most, on average. (Divided into 2.6, 250,000 x 768, hard: of true neighbours the nearest 50 clusters
+/// have .949, and .954 if all are trained.)
+const DIVIDED_MOST: u64 = 8;
+
+/// Clusters that are trained, of those that are wanted: if it is nearly all, all there will be.
+const NEARLY_ALL: f64 = 0.8;
+
+/// Clusters that can be trained with so much scratch, and beside that so much for centroids alone.
+fn trained_most((scratch_bytes, centroid_bytes): (u64, u64), metric: Metric, dims: usize) -> u64 {
+    let bytes = centroids_share(scratch_bytes) + centroid_bytes;
+    (bytes / bytes_in_training(metric, dims)).max(1)
+}
+
+/// Clusters that an index can have with that.
+pub fn built_most(memory: (u64, u64), metric: Metric, dims: usize) -> u64 {
+    let bytes = centroids_share(memory.0) + memory.1;
+    let trained = trained_most(memory, metric, dims);
+    (bytes / bytes_in_division(metric, dims)).clamp(trained, trained * DIVIDED_MOST)
+}
+
+/// The same if they may take `room` of other memory: as they are searched, and beside the scratch as they are built.
+pub fn clusters_most(scratch_bytes: u64, room: u64, metric: Metric, dims: usize) -> u64 {
+    let (searched, built) = (centroid_bytes(metric, dims), bytes_in_division(metric, dims));
+    let beside = (centroids_share(scratch_bytes) + room) / (built + searched);
+    let most = built_most((scratch_bytes, 0), metric, dims).max(beside);
+    let trained = trained_most((scratch_bytes, 0), metric, dims);
+    most.min(room / searched).min(trained * DIVIDED_MOST)
+}
+
+/// Bytes for centroids alone beside so much scratch, for a build of so many clusters: those that it can't do without, and those with which it trains
+/// all of them.
+pub fn centroids_beside(clusters: u64, scratch_bytes: u64, metric: Metric, dims: usize) -> (u64, u64) {
+    let beside = |each: u64| {
+        clusters
+            .saturating_mul(each)
+            .saturating_sub(centroids_share(scratch_bytes))
+    };
+    (
+        beside(bytes_in_division(metric, dims)),
+        beside(bytes_in_training(metric, dims)),
+    )
 }
 
 /// Bytes of scratch below which no index is built, so that the build holds less than twice its scratch: the files that it
@@ -196,7 +235,11 @@ struct Build<'p> {
     params: &'p IvfParams<'p>,
     decoder: Decoder,
     rows: usize,
+    /// Those that there shall be in the end, and those that are trained.
     clusters: usize,
+    trained: usize,
+    /// So many could be trained.
+    trained_most: usize,
     sampled: usize,
     held_out: usize,
 }
@@ -221,9 +264,15 @@ impl<'p> Build<'p> {
             Some(clusters) => clusters as usize,
             None => clusters_wanted(rows as u64) as usize,
         };
-        let most = clusters_most((scratch_bytes as u64, centroid_bytes as u64), metric, dims) as usize;
-        let clusters = wanted.min(most).max(1);
-        let sampled = (clusters * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
+        let memory = (scratch_bytes as u64, centroid_bytes as u64);
+        let clusters = wanted.min(built_most(memory, metric, dims) as usize).max(1);
+        let trained_most = trained_most(memory, metric, dims) as usize;
+        let trained = trained_most.min(clusters);
+        let clusters = match trained as f64 >= NEARLY_ALL * clusters as f64 {
+            true => trained,
+            false => clusters,
+        };
+        let sampled = (trained * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
         let held_out_bytes = HeldOut::bytes(dims).max(ProbeThresholds::bytes(clusters));
         let held_out = (scratch_bytes / 8 / held_out_bytes)
@@ -234,6 +283,8 @@ impl<'p> Build<'p> {
             decoder,
             rows,
             clusters,
+            trained,
+            trained_most,
             sampled,
             held_out,
         }
@@ -265,38 +316,57 @@ impl<'p> Build<'p> {
         let (buckets, plan) =
             self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
         drop((assigned, numbers));
+        held_out.iter_mut().for_each(HeldOut::has_met_all);
         let rotation = self.rotation();
-        let (metric, dims) = (self.decoder.metric, self.decoder.dims);
-        let centroids = RankedBuf::new(tree.centroids(), (metric, dims), rotation.as_ref());
+        let (of, rotation) = ((self.decoder.metric, self.decoder.dims), rotation.as_ref());
+        let splits = self.splits(spill);
+        let is_divided = self.clusters > self.trained && self.clusters > counts.len();
+        let trained = RankedBuf::new(tree.centroids(), of, rotation);
+        let model = self.product_model(&held_out, rotation, &trained.view(), files)?;
+        let mean = mean_of(tree.centroids());
         drop(tree);
-        let (ranked, mut lists) = (centroids.view(), Lists::default());
-        let mut calibration = measure(&mut held_out, &ranked, metric, &mut |query, distances| {
-            distances_as_ranked(&ranked, rotation.as_ref(), query, &mut lists, distances)
-        });
-        drop(lists);
-        let asked = rotation.as_ref().filter(|_| files.scanned().next().is_some());
-        let asked = asked.map(|rotation| {
-            Asked::new(
-                &mut held_out,
-                self.decoder.metric,
-                rotation,
-                centroids.view().mean,
-            )
-        });
-        let model = self.product_model(&held_out, rotation.as_ref(), &centroids.view(), files)?;
-        drop(held_out);
+        let mut centres = match is_divided {
+            false => Centres::Trained(trained),
+            true => {
+                drop(trained);
+                let ranking = Ranking::new(mean, self.clusters, of, rotation);
+                let (counts, how) = (
+                    (&counts[..], self.clusters),
+                    (self.params.threads, self.params.seed),
+                );
+                let of = (&pointer, &splits);
+                Centres::Divided(Division::new(of, counts, ranking, &held_out, how))
+            }
+        };
+        let asked = rotation.filter(|_| files.scanned().next().is_some());
+        let asked = asked
+            .map(|rotation| Asked::new(&mut held_out, self.decoder.metric, rotation, centres.view().mean));
+        let calibration = match &centres {
+            Centres::Trained(centroids) => {
+                let measured = self.measured(&mut held_out, centroids, rotation);
+                held_out = Vec::new();
+                Some(measured)
+            }
+            Centres::Divided(_) => None,
+        };
         let (order, coded) = self.write_rows(
-            &buckets,
-            &plan,
-            (&centroids.view(), unit, &pointer),
-            (rotation.as_ref(), asked.as_ref(), model.as_ref()),
+            (&buckets, &plan, &splits),
+            (&mut centres, unit, &pointer),
+            (rotation, asked.as_ref(), model.as_ref()),
             spill,
             files,
         )?;
-        calibration.deviations = coded.deviations;
-        drop(buckets);
+        drop((buckets, asked));
+        let (centroids, counts) = match centres {
+            Centres::Trained(centroids) => (centroids, counts),
+            Centres::Divided(division) => division.finish(&mut held_out),
+        };
+        let calibration = Calibration {
+            deviations: coded.deviations,
+            ..calibration.unwrap_or_else(|| self.measured(&mut held_out, &centroids, rotation))
+        };
         self.write_positions(&order, files)?;
-        let shape = self.shape(centroids.view().count(), coded.unit, files);
+        let shape = self.shape(counts.len(), coded.unit, files);
         let file = meta::encode(
             shape,
             &calibration,
@@ -325,7 +395,8 @@ impl<'p> Build<'p> {
             sample,
             points: self.sampled,
             origin: &pointer.origin,
-            clusters: self.clusters,
+            clusters: self.trained,
+            clusters_most: self.trained_most,
             scratch_bytes: self.params.scratch_bytes,
             centroid_bytes: self.params.centroid_bytes,
             threads: self.params.threads,
@@ -333,6 +404,20 @@ impl<'p> Build<'p> {
             spill,
             progress: self.params.progress,
         }
+    }
+
+    /// How many clusters are to be visited for which recall.
+    fn measured(
+        &self,
+        held_out: &mut [HeldOut],
+        centroids: &RankedBuf,
+        rotation: Option<&Rotation>,
+    ) -> Calibration {
+        let (ranked, mut lists) = (centroids.view(), Lists::default());
+        let metric = self.decoder.metric;
+        measure(held_out, &ranked, metric, &mut |query, distances| {
+            distances_as_ranked(&ranked, rotation, query, &mut lists, distances)
+        })
     }
 
     /// Rows to cluster go to disk, in the source's order; and a reservoir of rows to hold out as queries.
@@ -421,7 +506,7 @@ impl<'p> Build<'p> {
         spill: &'s dyn Storage,
     ) -> Result<(Buckets<'s>, Plan)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
-        let plan = Plan::new(counts, record_bytes, self.params.scratch_bytes / 4);
+        let plan = Plan::new(counts, record_bytes, self.bucket_room());
         let splits = self.splits(spill);
         let step = splits.step(plan.buckets(), 0);
         let mut writer = splits.writer(plan.buckets().div_ceil(step), 0)?;
@@ -503,9 +588,8 @@ impl<'p> Build<'p> {
     /// The file of rows, and those of codes; returns the rows' numbers in their order, and the unit of the codes.
     fn write_rows<'s>(
         &self,
-        buckets: &Buckets<'_>,
-        plan: &Plan,
-        (centroids, unit, pointer): (&Ranked<'_>, f32, &Pointer),
+        (buckets, plan, splits): (&Buckets<'_>, &Plan, &Splits<'_>),
+        (centres, unit, pointer): (&mut Centres<'_>, f32, &Pointer),
         (rotation, asked, model): (Option<&Rotation>, Option<&Asked>, Option<&ProductModel>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
@@ -514,45 +598,46 @@ impl<'p> Build<'p> {
         let mut order = ListWriter::create(spill, "tmp-ivf-order", self.buffer_bytes())?;
         let mut rows = RowsOut::new(files.rows, files.rows_seed, record_bytes - 4, self.buffer_bytes());
         let per_block = RowsLayout::for_row(record_bytes as u32 - 4).rows_per_block() as usize;
-        let mut codes = rotation.map(|rotation| {
-            self.codes_writer(&mut files.codes, (*centroids, unit), (rotation, asked, model))
-        });
-        let mut write = |record: &[u8]| {
+        let mut codes =
+            rotation.map(|rotation| self.codes_writer(&mut files.codes, unit, (rotation, asked, model)));
+        let mut write = |cluster: u32, record: &[u8], centroids: &Ranked<'_>| {
             order.push(crate::reading::trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
-                codes.push(record)?;
+                codes.push(cluster, record, centroids)?;
             }
             rows.push(&record[4..])
         };
-        let splits = self.splits(spill);
-        splits.for_each_bucket(buckets, plan, &mut |bucket, (from, at)| {
+        let sorting = Sorting {
+            record_bytes,
+            room: self.bucket_room(),
+            pointer,
+            group: per_block,
+            threads: self.params.threads,
+        };
+        splits.for_each_bucket(buckets, plan, &mut |bucket, from| {
             let (done, total) = (bucket as u64, plan.buckets() as u64);
             self.params.progress.report(Phase::Write, done, total);
-            if plan.is_one_cluster(bucket) {
-                // Needs no sorting, and may be larger than the scratch.
-                return from.for_each_piece(at, |piece| {
-                    piece.chunks_exact(record_bytes).try_for_each(&mut write)
-                });
+            match centres {
+                Centres::Trained(centroids) => {
+                    let centroids = centroids.view();
+                    sorting.for_each_record(from, plan.bytes(bucket), &mut |record| {
+                        write(cluster_of(record), record, &centroids)
+                    })
+                }
+                Centres::Divided(division) => {
+                    division.next(from, plan.clusters(bucket), &sorting, &mut write)
+                }
             }
-            let mut records = Vec::with_capacity(plan.bytes(bucket));
-            from.for_each_piece(at, |piece| {
-                records.extend_from_slice(piece);
-                Ok(())
-            })?;
-            let order = sort_by_cluster(&records, record_bytes, pointer, per_block, self.params.threads);
-            order
-                .into_iter()
-                .try_for_each(|record| write(&records[record as usize * record_bytes..][..record_bytes]))
         })?;
         rows.finish()?;
-        let coded = codes.map_or(Ok(Coded::default()), CodesWriter::finish)?;
+        let coded = codes.map_or(Ok(Coded::default()), |codes| codes.finish(&centres.view()))?;
         Ok((order.finish()?, coded))
     }
 
     fn codes_writer<'w>(
         &self,
         codes: &'w mut [IvfCodes<'_>],
-        centroids: (Ranked<'w>, f32),
+        unit: f32,
         how: (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
@@ -570,7 +655,7 @@ impl<'p> Build<'p> {
             self.decoder,
             segment_rows,
             how,
-            centroids,
+            unit,
             batch_bytes,
             self.params.threads,
         )
@@ -675,6 +760,11 @@ impl<'p> Build<'p> {
         self.params.progress.advance(phase, before, done, total);
     }
 
+    /// Records that are sorted at a time.
+    fn bucket_room(&self) -> usize {
+        self.params.scratch_bytes / 4
+    }
+
     /// Buffer of one file being written or read.
     fn buffer_bytes(&self) -> usize {
         (self.params.scratch_bytes / 32).clamp(4096, 256 << 10)
@@ -697,6 +787,24 @@ impl<'p> Build<'p> {
             return Ok(());
         }
         Err(changed(format!("{seen} rows, {} were announced", self.rows)))
+    }
+}
+
+/// The clusters of rows that are written.
+enum Centres<'c> {
+    /// As they were trained.
+    Trained(RankedBuf),
+    /// As they are made of those.
+    Divided(Division<'c>),
+}
+
+impl Centres<'_> {
+    /// Those that there are.
+    fn view(&self) -> Ranked<'_> {
+        match self {
+            Centres::Trained(centroids) => centroids.view(),
+            Centres::Divided(division) => division.view(),
+        }
     }
 }
 

@@ -70,6 +70,22 @@ impl HeldOut {
         self.query.floats()
     }
 
+    /// It is compared with no more rows.
+    pub(super) fn has_met_all(&mut self) {
+        self.rough = RoughQuery::new(&[]);
+    }
+
+    /// The rows of whose clusters it knows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = u32> {
+        self.top.rows().chain(self.cluster.map(|_| self.row))
+    }
+
+    /// Their clusters are others now.
+    pub(super) fn move_rows(&mut self, cluster_of: impl Fn(u32) -> u32) {
+        self.top.move_rows(&cluster_of);
+        self.cluster = self.cluster.map(|_| cluster_of(self.row));
+    }
+
     /// Compares with `numbers.len()` rows without holes, whose clusters are given.
     pub(super) fn compare(&mut self, rows: &[u8], numbers: &[u32], clusters: &[u32]) {
         let stride = self.query.row_bytes();

@@ -1,6 +1,6 @@
 //! Writing the files of codes while the rows pass by in their final order.
 
-use super::buckets::RECORD_HEADER;
+use super::buckets::{RECORD_HEADER, cluster_of, row_of};
 use super::meta;
 use super::misses::{self, Asked, Misses, Samples, deviations_by_depth};
 use super::ranked::Ranked;
@@ -40,7 +40,6 @@ enum Form<'w> {
 struct Coder<'w> {
     decoder: Decoder,
     rotation: &'w Rotation,
-    centroids: Ranked<'w>,
     /// Queries by which the codes' errors are measured.
     asked: Option<&'w Asked>,
     forms: Vec<Form<'w>>,
@@ -180,7 +179,7 @@ impl<'w> CodesWriter<'w> {
         decoder: Decoder,
         segment_rows: u32,
         (rotation, asked, model): (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
-        (centroids, unit): (Ranked<'w>, f32),
+        unit: f32,
         batch_bytes: usize,
         threads: usize,
     ) -> CodesWriter<'w> {
@@ -222,7 +221,6 @@ impl<'w> CodesWriter<'w> {
         let coder = Coder {
             decoder,
             rotation,
-            centroids,
             asked,
             forms: targets.iter().map(|target| target.form).collect(),
             finest,
@@ -242,8 +240,8 @@ impl<'w> CodesWriter<'w> {
         }
     }
 
-    /// Takes the next record: cluster, row, number.
-    pub(super) fn push(&mut self, record: &[u8]) -> Result<()> {
+    /// Takes the next record (cluster, row, number), for one of these clusters, in place of its own.
+    pub(super) fn push(&mut self, cluster: u32, record: &[u8], centroids: &Ranked<'_>) -> Result<()> {
         if self.targets.is_empty() {
             return Ok(());
         }
@@ -252,15 +250,16 @@ impl<'w> CodesWriter<'w> {
         } else {
             0
         });
-        self.records.extend_from_slice(record);
+        self.records.extend_from_slice(&cluster.to_le_bytes());
+        self.records.extend_from_slice(&record[4..]);
         if self.records.len() >= self.batch * self.coder.record_bytes() {
-            self.write()?;
+            self.write(centroids)?;
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Coded> {
-        self.write()?;
+    pub(super) fn finish(mut self, centroids: &Ranked<'_>) -> Result<Coded> {
+        self.write(centroids)?;
         self.targets.into_iter().try_for_each(Target::finish)?;
         let forms = self.coder.forms.iter();
         let deviations = forms
@@ -282,7 +281,7 @@ impl<'w> CodesWriter<'w> {
         })
     }
 
-    fn write(&mut self) -> Result<()> {
+    fn write(&mut self, centroids: &Ranked<'_>) -> Result<()> {
         if self.records.is_empty() {
             return Ok(());
         }
@@ -305,8 +304,8 @@ impl<'w> CodesWriter<'w> {
                             .chunks_exact(record_bytes)
                             .zip(codes.chunks_exact_mut(loose_bytes))
                             .try_for_each(|(record, out)| {
-                                coder.encode(&encoder, record, out, &mut scratch)?;
-                                coder.measure(unit, record, out, &mut scratch)
+                                coder.encode(&encoder, (record, centroids), out, &mut scratch)?;
+                                coder.measure(unit, (record, centroids), out, &mut scratch)
                             })?;
                         Ok::<_, IndexError>(scratch.misses.samples)
                     })
@@ -359,10 +358,9 @@ impl Coder<'_> {
         }
     }
 
-    fn residual(&self, record: &[u8], scratch: &mut Scratch) {
-        let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        self.decoder
-            .decode(&record[4..record.len() - 4], &mut scratch.vector);
+    fn residual(&self, (record, centroids): (&[u8], &Ranked<'_>), scratch: &mut Scratch) {
+        let cluster = cluster_of(record);
+        self.decoder.decode(row_of(record), &mut scratch.vector);
         self.rotation.apply(&mut scratch.vector, &mut scratch.mixing);
         let squares = crate::quant::squares(&scratch.vector);
         scratch.towards.clear();
@@ -371,14 +369,19 @@ impl Coder<'_> {
             // There codes are compared with the query less the centroid, by distance: nothing was gained.
             _ => scratch.towards.resize(scratch.vector.len(), 0.0),
         }
-        self.centroids.centre(&mut scratch.vector);
-        self.centroids
-            .write(cluster, &mut scratch.unpacked, &mut scratch.centroid);
+        centroids.centre(&mut scratch.vector);
+        centroids.write(cluster, &mut scratch.unpacked, &mut scratch.centroid);
         scratch.residual.set(&scratch.vector, &scratch.centroid, squares);
     }
 
-    fn encode(&self, encoder: &Encoder, record: &[u8], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        self.residual(record, scratch);
+    fn encode(
+        &self,
+        encoder: &Encoder,
+        (record, centroids): (&[u8], &Ranked<'_>),
+        out: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.residual((record, centroids), scratch);
         let Scratch {
             residual,
             signs,
@@ -424,7 +427,13 @@ impl Coder<'_> {
     }
 
     /// Measures how far the codes of a record miss, if it is near a held-out row.
-    fn measure(&self, unit: f32, record: &[u8], codes: &[u8], scratch: &mut Scratch) -> Result<()> {
+    fn measure(
+        &self,
+        unit: f32,
+        (record, centroids): (&[u8], &Ranked<'_>),
+        codes: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let number = trailing_number(record)?;
         let Some(asked) = self.asked else {
             return Ok(());
@@ -452,7 +461,7 @@ impl Coder<'_> {
             extended: &extended,
             product,
         };
-        let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let cluster = cluster_of(record);
         let metric = self.decoder.metric;
         for neighbour in near {
             let space = CodeSpace { metric, unit };
@@ -460,7 +469,7 @@ impl Coder<'_> {
                 neighbour,
                 &coded,
                 &space,
-                (cluster, &self.centroids),
+                (cluster, centroids),
                 &mut scratch.misses,
             );
         }

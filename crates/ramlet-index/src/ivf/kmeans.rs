@@ -14,6 +14,9 @@ use crate::random::Random;
 /// Change of a price in a round, per mean squared distance and per e-fold of the size.
 const STEP: f32 = 0.003;
 
+/// Last rounds in which no cluster of few points is given up.
+const SETTLED: usize = 3;
+
 /// Centroids and what each costs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
@@ -304,26 +307,29 @@ impl Round {
     /// Changes the prices once all centroids are moved; the empty ones go to where there are many. The sums are gone.
     pub(super) fn finish(&mut self, level: &mut Level) {
         self.sums = Vec::new();
-        self.set_prices(level);
+        self.set_prices(level, 0);
     }
 
-    fn set_prices(&mut self, level: &mut Level) {
+    /// The same; clusters of few points count as empty.
+    fn set_prices(&mut self, level: &mut Level, few: u32) {
         let distance = self.distance();
         let mean = self.points as f32 / self.counts.len() as f32;
         for (price, count) in level.prices.iter_mut().zip(&self.counts) {
             let ratio = (*count as f32 + 0.5) / (mean + 0.5);
             *price += STEP * distance * ratio.ln().clamp(-1.0, 1.0);
         }
-        split_into_empty(level, &mut self.counts);
+        split_into_empty(level, &mut self.counts, few);
         level.rebase();
     }
 }
 
 /// `k` clusters at most (1 at least) of the points (1 at least), with about so many bytes of sums.
+///
+/// Clusters of `few` points or fewer, which began at a point amid nothing, begin anew elsewhere, but for the last rounds.
 pub(super) fn kmeans(
     points: Points<'_>,
     origin: &[f32],
-    (k, sums_bytes): (usize, usize),
+    (k, sums_bytes, few): (usize, usize, u32),
     rounds: usize,
     threads: usize,
     seed: u64,
@@ -342,7 +348,7 @@ pub(super) fn kmeans(
     } else {
         threads
     };
-    for _ in 0..rounds {
+    for i in 0..rounds {
         level.assign(points, &mut clusters, threads);
         round.clear();
         round.count(points, &clusters);
@@ -351,7 +357,8 @@ pub(super) fn kmeans(
             round.add(points, &clusters, threads);
             round.move_centroids(&mut level);
         }
-        round.set_prices(&mut level);
+        let few = if i + SETTLED < rounds { few } else { 0 };
+        round.set_prices(&mut level, few);
     }
     level
 }
@@ -373,16 +380,16 @@ fn choose(points: Points<'_>, origin: &[f32], k: usize, seed: u64) -> Level {
     Level::new(centroids, vec![0.0; k])
 }
 
-/// Puts each empty cluster's centroid beside that of the largest cluster, a hair apart, so that they share its points.
-fn split_into_empty(level: &mut Level, counts: &mut [u32]) {
+/// Puts each empty cluster's centroid, or one of few points, beside that of the largest cluster, a hair apart, so that they share its points.
+fn split_into_empty(level: &mut Level, counts: &mut [u32], few: u32) {
     const APART: f32 = 1.0 / 32.0;
     let (mut centre, mut moved) = (Vec::new(), Vec::new());
     for empty in 0..counts.len() {
-        if counts[empty] > 0 {
+        if counts[empty] > few {
             continue;
         }
         let largest = (0..counts.len()).max_by_key(|i| counts[*i]).unwrap_or(empty);
-        if counts[largest] < 2 {
+        if counts[largest] < 2 + 2 * few {
             return;
         }
         level.centroids.decode_relative(largest, &mut centre);
@@ -420,7 +427,7 @@ mod tests {
         };
         let clustered = |at_once: usize, threads: usize| {
             let sums_bytes = Round::bytes_for(at_once, DIMS);
-            let level = kmeans(points, &[0.0; DIMS], (22, sums_bytes), 6, threads, 1);
+            let level = kmeans(points, &[0.0; DIMS], (22, sums_bytes, 0), 6, threads, 1);
             let codes: Vec<u8> = (0..level.count())
                 .flat_map(|i| level.centroids.row_i8(i))
                 .collect();
@@ -436,5 +443,42 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A first centroid amid nothing stays alone for ever, unless it is given up.
+    #[test]
+    fn clusters_of_few_points_begin_anew() {
+        const DIMS: usize = 16;
+        const POINTS: usize = 162;
+        let smallest = |few: u32| {
+            let sizes = (0..30).map(|seed| {
+                let mut random = Random::new(seed);
+                let mut bytes = Vec::new();
+                for i in 0..POINTS {
+                    // Three clouds, and points far from them and from each other.
+                    let value = |dim: usize| match i < POINTS - 12 {
+                        true => (i % 3 * (dim % 3) * 10) as f32 + random.below(2001) as f32 / 1000.0,
+                        false => random.below(201) as f32 - 100.0,
+                    };
+                    append_point(&(0..DIMS).map(value).collect::<Vec<f32>>(), &mut bytes);
+                }
+                let points = Points {
+                    bytes: &bytes,
+                    dims: DIMS,
+                };
+                let of = (4, Round::bytes_for(4, DIMS), few);
+                let level = kmeans(points, &[0.0; DIMS], of, 8, 1, seed);
+                let mut clusters = vec![0; POINTS];
+                level.assign(points, &mut clusters, 1);
+                let size = |cluster: u32| clusters.iter().filter(|own| **own == cluster).count();
+                (0..4).map(size).min().unwrap_or(0)
+            });
+            sizes.filter(|size| *size <= 1).count()
+        };
+        let (kept, given_up) = (smallest(0), smallest(4));
+        assert!(
+            kept > 0 && given_up < kept,
+            "{kept} of 30 have a cluster of a point, {given_up} if these are given up"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ramlet_io::Storage;
 
-use super::buckets::Plan;
+use super::buckets::{Plan, cluster_of};
 use super::spill::{BucketWriter, Buckets};
 use crate::error::Result;
 
@@ -30,6 +30,13 @@ pub(super) struct Splits<'s> {
     pub(super) spill: &'s dyn Storage,
     pub(super) record_bytes: usize,
     pub(super) scratch_bytes: usize,
+}
+
+/// A bucket's records in parts.
+pub(super) struct Parts<'s> {
+    pub(super) records: Buckets<'s>,
+    /// Of each part.
+    pub(super) counts: Vec<u32>,
 }
 
 /// Hears of a bucket by its number; its records are those of a bucket of the file, which has another number there.
@@ -93,10 +100,39 @@ impl<'s> Splits<'s> {
         let mut writer = self.writer(buckets.len().div_ceil(step), depth)?;
         file.for_each_piece(group, |piece| {
             piece.chunks_exact(self.record_bytes).try_for_each(|record| {
-                let cluster = record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                writer.push((plan.bucket_of(cluster) - buckets.start) / step, &[record])
+                writer.push(
+                    (plan.bucket_of(cluster_of(record)) - buckets.start) / step,
+                    &[record],
+                )
             })
         })?;
         writer.finish()
+    }
+
+    /// A bucket's records in so many parts, of which `part_of` tells.
+    pub(super) fn parts(
+        &self,
+        (file, bucket): (&Buckets<'_>, usize),
+        parts: usize,
+        part_of: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<Parts<'s>> {
+        let mut counts = vec![0; parts];
+        let buffer_bytes = self.scratch_bytes / 8 / parts.max(1);
+        let mut writer = BucketWriter::create(
+            self.spill,
+            "tmp-ivf-parts",
+            parts,
+            buffer_bytes,
+            self.record_bytes,
+        )?;
+        file.for_each_piece(bucket, |piece| {
+            piece.chunks_exact(self.record_bytes).try_for_each(|record| {
+                let part = part_of(record);
+                counts[part] += 1;
+                writer.push(part, &[record])
+            })
+        })?;
+        let records = writer.finish()?;
+        Ok(Parts { records, counts })
     }
 }

@@ -22,7 +22,7 @@ const POINTS_PER_SUPER_CENTROID: usize = 256;
 
 /// Rounds of k-means over the super-centroids, over the leaves of a super-centroid, and over all leaves.
 const SUPER_CENTROID_ROUNDS: usize = 10;
-const LEAF_ROUNDS: usize = 8;
+pub(super) const LEAF_ROUNDS: usize = 8;
 const GLOBAL_ROUNDS: usize = 4;
 
 /// Rounds over all leaves after the first when clusters are reused.
@@ -53,6 +53,8 @@ pub(super) struct Training<'t> {
     pub(super) points: usize,
     pub(super) origin: &'t [f32],
     pub(super) clusters: usize,
+    /// So many there is room for. (An index that is reused may have more: it was made in a larger budget, or of clusters that were divided.)
+    pub(super) clusters_most: usize,
     pub(super) scratch_bytes: usize,
     /// Beside that, for centroids alone.
     pub(super) centroid_bytes: usize,
@@ -70,7 +72,7 @@ impl Training<'_> {
             let leaves = kmeans(
                 self.points(&part),
                 self.origin,
-                (self.clusters, self.sums_bytes()),
+                (self.clusters, self.sums_bytes(), 0),
                 SUPER_CENTROID_ROUNDS,
                 self.threads,
                 self.seed,
@@ -87,7 +89,9 @@ impl Training<'_> {
     /// The clusters of another set of rows, where they suit these: moved, the large ones split, the small ones gone.
     /// `None` if the rows have drifted away from them.
     pub(super) fn reuse(&self, seeds: &dyn SeedCentroids) -> Result<Option<Tree>> {
-        if seeds.count() < self.clusters / REUSED_MIN || !self.may_refine(self.clusters) {
+        let count = seeds.count();
+        if count < self.clusters / REUSED_MIN || count > self.clusters_most || !self.may_refine(self.clusters)
+        {
             return Ok(None);
         }
         let mut tree = self.grouped(seeds);
@@ -125,7 +129,7 @@ impl Training<'_> {
         let super_centroids = ordered(&kmeans(
             self.points(&some),
             self.origin,
-            (count, self.sums_bytes()),
+            (count, self.sums_bytes(), 0),
             SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
@@ -200,7 +204,7 @@ impl Training<'_> {
         let super_centroids = kmeans(
             self.points(&part),
             self.origin,
-            (count, self.sums_bytes()),
+            (count, self.sums_bytes(), 0),
             SUPER_CENTROID_ROUNDS,
             self.threads,
             self.seed,
@@ -251,7 +255,7 @@ impl Training<'_> {
                 let own = kmeans(
                     self.points(&part),
                     self.origin,
-                    (wanted, self.sums_bytes()),
+                    (wanted, self.sums_bytes(), 0),
                     LEAF_ROUNDS,
                     self.threads,
                     seed,
@@ -347,7 +351,7 @@ impl Training<'_> {
 }
 
 /// The same clusters, neighbours near each other.
-fn ordered(level: &Level) -> Level {
+pub(super) fn ordered(level: &Level) -> Level {
     let origin = level.centroids.origin();
     let scales: Vec<f32> = (0..level.count()).map(|i| level.centroids.scale(i)).collect();
     let codes: Vec<u8> = (0..level.count())

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use ramlet_index::ivf::{IvfBuilt, IvfParams, scratch_least};
-use ramlet_index::{Element, Ivf, Metric, Phase, Progress, RowSource, SeedCentroids, VectorIndex};
+use ramlet_index::{
+    CodeKind, Element, Ivf, Metric, Phase, Progress, RowSource, SeedCentroids, VectorIndex, Want,
+};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -177,6 +179,101 @@ fn half_of_the_rows_replaced_search_as_a_fresh_build() {
         let [merged, fresh] = [&merged, &fresh].map(|ivf| coverage(&rows, ivf, &disk, probes));
         assert!(merged >= fresh - 0.01, "{probes} probes: {merged} of {fresh}");
     }
+}
+
+/// Scratch in which 160 clusters of so many dimensions are trained, and 459 built.
+const WIDE: usize = 768;
+const LITTLE: usize = 560 << 10;
+
+#[test]
+fn clusters_that_there_is_no_room_to_train_are_divided() {
+    let mut random = Random::new(37);
+    for metric in [Metric::Cosine, Metric::Euclid] {
+        let disk = Disk::ram();
+        let mut rows = Rows::of_dims(WIDE, metric, Element::F32, 5000, &mut random);
+        let little = |threads: usize| IvfParams {
+            threads,
+            clusters: Some(400),
+            ..rows.params(LITTLE)
+        };
+        let (params, other_threads) = (little(2), little(3));
+        let kinds: &[CodeKind] = if metric == Metric::Euclid {
+            &[]
+        } else {
+            &[CodeKind::OneBit]
+        };
+        let built = rows.try_build(&disk, "divided", &params, kinds).expect("a build");
+        assert!(
+            (380..=400).contains(&built.clusters),
+            "{metric:?}: {}",
+            built.clusters
+        );
+        assert!(
+            built.largest_cluster < 60,
+            "{metric:?}: {}",
+            built.largest_cluster
+        );
+        let divided = open(&disk, "divided", kinds).expect("an index");
+        let mut seen = order(&divided, &disk);
+        seen.sort_unstable();
+        assert!(
+            seen.into_iter().eq(0..rows.segment_rows()),
+            "{metric:?}: rows are missing"
+        );
+        rows.try_build(&disk, "threads", &other_threads, kinds)
+            .expect("a build");
+        for part in ["rows", "positions", "centroids"] {
+            let [one, other] = ["divided", "threads"].map(|name| disk.read_all(&format!("{name}-{part}")));
+            assert!(
+                one[..] == other[..],
+                "{metric:?}: {part} depend on the number of threads"
+            );
+        }
+        // Not much worse than if all had been trained, and what was measured of it is so.
+        let more = IvfParams {
+            scratch_bytes: 4 << 20,
+            ..params
+        };
+        rows.try_build(&disk, "trained", &more, &[]).expect("a build");
+        let trained = open(&disk, "trained", &[]).expect("an index");
+        assert!(trained.clusters() >= 390);
+        let [own, others] = [&divided, &trained].map(|ivf| coverage(&rows, ivf, &disk, 12));
+        assert!(
+            own > others - 0.05,
+            "{metric:?}: coverage {own}, {others} of trained ones"
+        );
+        let (recall, _) = crate::ivf::recall(&rows, &divided, &disk, &Want::default(), &mut random);
+        assert!(recall > 0.92, "{metric:?}: recall {recall} for .95");
+    }
+}
+
+/// A cluster that can't be divided, one that is larger than all the scratch, and ones of a row.
+#[test]
+fn odd_clusters_are_divided() {
+    let mut random = Random::new(38);
+    let disk = Disk::ram();
+    let mut rows = Rows::of_dims(WIDE, Metric::Euclid, Element::F32, 6000, &mut random);
+    let (bytes, own) = (rows.row_bytes(), rows.row(0).to_vec());
+    // Half are one point.
+    rows.bytes[..bytes * 3000]
+        .chunks_exact_mut(bytes)
+        .for_each(|row| row.copy_from_slice(&own));
+    let params = IvfParams {
+        clusters: Some(400),
+        ..rows.params(LITTLE)
+    };
+    let built = rows.try_build(&disk, "odd", &params, &[]).expect("a build");
+    assert!(built.largest_cluster >= 3000, "{}", built.largest_cluster);
+    assert!(built.clusters > 150, "{}", built.clusters);
+    let ivf = open(&disk, "odd", &[]).expect("an index");
+    let query = rows.query(&mut random);
+    assert!(
+        ivf.ranked(&query).iter().all(|range| !range.is_empty()),
+        "an empty cluster"
+    );
+    let mut seen = order(&ivf, &disk);
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..rows.segment_rows()));
 }
 
 #[test]

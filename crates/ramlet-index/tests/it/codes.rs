@@ -1,6 +1,6 @@
 //! Searching codes: against brute force, and against searching without them.
 
-use ramlet_index::ivf::{CodesInRam, IvfParams, clusters_most, scratch_least};
+use ramlet_index::ivf::{CodesInRam, IvfParams, built_most, scratch_least};
 use ramlet_index::{
     Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Progress, Query, TopK,
     VectorIndex, Want,
@@ -483,7 +483,7 @@ fn the_least_scratch_builds_an_index_of_many_wide_rows() {
         let (peak, built) = crate::counting::peak_bytes(|| rows.try_build(&disk, "many", &params, kinds));
         let built = built.unwrap_or_else(|error| panic!("{count} x {dims} in {least} bytes: {error}"));
         assert_eq!(built.rows, count as u32);
-        let most = clusters_most((least as u64, centroid_bytes as u64), Metric::Cosine, dims);
+        let most = built_most((least as u64, centroid_bytes as u64), Metric::Cosine, dims);
         let wanted = most.min(u64::from(params.clusters.unwrap_or(0))) as u32;
         assert!(
             (wanted / 10 * 9..=wanted).contains(&built.clusters),

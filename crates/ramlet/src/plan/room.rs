@@ -92,7 +92,7 @@ impl Memory {
     pub fn centroids_room(&self, rows: u64, cores: usize) -> u64 {
         let metadata = self.table(cores).map_or(0, |table| table.metadata_max());
         let ids = bytes::ids_held(rows).min(metadata / 2);
-        (metadata / 4 * 3 - ids) / 3
+        (metadata / 4 * 3 - ids) / 2
     }
 
     /// The least memory whose room is `bytes`.

@@ -62,13 +62,11 @@ impl Shelf {
             .saturating_sub(self.metadata_bytes() / 2)
     }
 
-    /// Bytes of metadata that an index's centroids may take: half of what is left when a quarter of all is kept for what else segments can't be
-    /// read without. (Those of the segments that are merged go when it is done.)
+    /// Bytes of metadata that an index's centroids may take, as they are searched and while they are built: what is left when a quarter of all
+    /// is kept for what else segments can't be read without. (Those of the segments that are merged go when it is done.)
     pub fn centroids_room(&self) -> u64 {
-        self.metadata
-            .available()
-            .saturating_sub(self.metadata_bytes() / 4)
-            / 2
+        let kept = self.metadata_bytes() / 4;
+        self.metadata.available().saturating_sub(kept)
     }
 
     /// What metadata may take beside the data that is pinned: they share the memory.

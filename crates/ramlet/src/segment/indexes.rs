@@ -154,7 +154,11 @@ fn working_memory(
             // They find it now: what holds it for the moment shows that caches give way.
             let held = u64::from(count) * ivf::centroid_bytes(vector.metric, vector.dim);
             metadata.reserve(held).map_err(|_| lack(held))?;
-            let beside = ivf::centroids_beside(count.into(), scratch, vector.metric, vector.dim);
+            // With less of it clusters are divided that are trained together otherwise.
+            let (least, all) = ivf::centroids_beside(count.into(), scratch, vector.metric, vector.dim);
+            let beside = all
+                .min(job.shelf.centroids_room().saturating_sub(held))
+                .max(least);
             let borrowed = metadata.reserve(beside).ok().filter(|_| beside > 0);
             (needed, Some(Clusters { count, borrowed }))
         }
