@@ -8,7 +8,7 @@
 array([1], dtype=uint64)
 """
 
-from . import errors
+from . import aio, errors
 from ._collection import Collection
 from ._database import Database, open, plan
 from ._filters import where
@@ -47,6 +47,7 @@ __all__ = [
     "RamletError",
     "StorageError",
     "__version__",
+    "aio",
     "errors",
     "open",
     "plan",

@@ -78,7 +78,10 @@ class Collection:
         for batch in source:
             if batch.plain and mode == "upsert":
                 writer = writer or _ramlet.Writer(self._db._core, self.name, shard_key)
-                writer.put(batch.ids, list(batch.vectors.items()), batch.payload)
+                try:
+                    writer.put(batch.ids, list(batch.vectors.items()), batch.payload)
+                except BadInputError as error:
+                    raise BadInputError(f"{batch.place()}: {error}") from None
             else:
                 self._put_json(batch.points(), mode, shard_key)
             written.append(batch.ids)
@@ -128,7 +131,8 @@ class Collection:
             there = self.count(filter=selected["filter"])
             self._db.request("POST", f"{self._path}/points/delete?wait=true", selected)
             return there
-        _selected(ids, filter, where)
+        if filter is not None or where is not None:
+            raise BadInputError("ids, or a filter: not both")
         before, told = self.count(), Progress(progress, len(ids) if hasattr(ids, "__len__") else None)
         for some in _portions([ids] if _is_one(ids) else ids, batch):
             self._db.request("POST", f"{self._path}/points/delete?wait=true", {"points": some})

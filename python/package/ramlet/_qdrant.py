@@ -36,23 +36,27 @@ def _options(options: dict[str, Any], transport: Any) -> dict[str, Any]:
 
 
 def _answer(core: Any, request: httpx.Request, body: bytes) -> httpx.Response:
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw if name.lower() != b"host"]
     target = request.url.raw_path.decode("ascii")
     status, told, content, _ = core.request(request.method, target, headers, body or None)
     return httpx.Response(status, headers=told, content=content, request=request)
 
 
-class _Transport(httpx.BaseTransport):
+class _Local:
     def __init__(self, core: Any):
         self._core = core
+
+    def __reduce__(self) -> Any:
+        raise BadInputError("this client lives in the process that has the database open: upload with parallel=1")
+
+
+class _Transport(_Local, httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         return _answer(self._core, request, request.read())
 
 
-class _AsyncTransport(httpx.AsyncBaseTransport):
-    def __init__(self, core: Any):
-        self._core = core
+class _AsyncTransport(_Local, httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()

@@ -47,10 +47,18 @@ class Progress:
 class Batch:
     """Some points: `vectors` by name. `plain`: dense float32 arrays all, which go to the engine as they are."""
 
-    __slots__ = ("ids", "vectors", "payload", "plain")
+    __slots__ = ("ids", "vectors", "payload", "plain", "first")
 
-    def __init__(self, ids: Any, vectors: dict[str, Any], payload: Any, plain: bool):
-        self.ids, self.vectors, self.payload, self.plain = ids, vectors, payload, plain
+    def __init__(self, ids: Any, vectors: dict[str, Any], payload: Any, plain: bool, first: int):
+        self.ids, self.vectors, self.payload, self.plain, self.first = ids, vectors, payload, plain, first
+
+    def place(self) -> str:
+        """Where the batch is among all rows; where it has a number that isn't finite, that row."""
+        for rows in self.vectors.values():
+            wrong = ~np.isfinite(rows).all(axis=1)
+            if wrong.any():
+                return f"row {self.first + int(wrong.argmax())}"
+        return f"rows {self.first} to {self.first + len(self.ids) - 1}"
 
     def points(self) -> list[dict[str, Any]]:
         """One by one, in the API's form."""
@@ -137,6 +145,8 @@ def _count(named: dict[str, Any], ids: Any, payload: Any) -> int:
 def _rows(name: str, column: Any) -> int:
     if not hasattr(column, "__len__"):
         raise BadInputError(f"vectors {name!r}: {column!r} is neither an array nor a list")
+    if getattr(column, "ndim", None) == 1 and column.dtype.kind in "fiub" or isinstance(column, Sequence) and column and np.isscalar(column[0]):
+        raise BadInputError(f"vectors of shape ({len(column)},): an array (n, dim); for one point write [vector]")
     return len(column)
 
 
@@ -159,8 +169,7 @@ def _of_columns(
             continue
         array = as_array(f"vectors {name!r}" if name else "vectors", column)
         if array.ndim != 2:
-            hint = ": for one point write [vector]" if array.ndim == 1 else ""
-            raise BadInputError(f"vectors of shape {array.shape}: an array (n, dim){hint}")
+            raise BadInputError(f"vectors of shape {array.shape}: an array (n, dim)")
         if array.shape[1] != vector[1] and count:
             raise BadInputError(f"vectors have {array.shape[1]} dimensions, the collection's {name!r} has {vector[1]}" if name else
                                 f"vectors have {array.shape[1]} dimensions, the collection has {vector[1]}")
@@ -180,7 +189,7 @@ def _of_columns(
                 check_bytes(name, rows, first + start)
             cut[name] = as_rows(rows)
         some = _ramlet.new_ids(span.stop - start) if numbered is None else numbered[span]
-        yield Batch(some, cut, _payload_cut(payload, span), plain)
+        yield Batch(some, cut, _payload_cut(payload, span), plain, first + start)
 
 
 def _holds_objects(column: Any) -> bool:
