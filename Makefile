@@ -40,8 +40,9 @@ else
 	$(VENV)/bin/python -m pytest -m alone tests/e2e && exit $$together
 endif
 
-# Programs of other people in an environment of their own: what they need is large, and theirs to change.
+# Programs of other people in an environment of their own: what they need is large, and theirs to change. With the wheel, if it was made, they run embedded too.
 integrations: build $(OTHERS)/installed
+	$(if $(wildcard python/target/wheels/*.whl),$(OTHERS)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps python/target/wheels/*.whl)
 	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
 
 # What goes into the wheel is stripped, and lies where pip puts programs.
