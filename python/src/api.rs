@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -36,10 +36,11 @@ pub struct Api {
     router: Router,
 }
 
-/// Files that a request sends, or that its answer goes to.
-pub struct Transfer {
-    pub upload: Option<PathBuf>,
-    pub download: Option<PathBuf>,
+/// What a request sends.
+#[derive(FromPyObject)]
+pub enum Sent {
+    Bytes(PyBackedBytes),
+    File(PathBuf),
 }
 
 pub struct Answer {
@@ -53,8 +54,7 @@ pub struct Answer {
 pub fn request(
     (method, target): (&str, &str),
     headers: &[(String, String)],
-    body: Option<PyBackedBytes>,
-    transfer: &Transfer,
+    body: Option<Sent>,
 ) -> PyResult<Request<Body>> {
     let mut request = Request::builder().method(method).uri(target);
     for (name, value) in headers {
@@ -65,20 +65,20 @@ pub fn request(
             request = request.header(name, value);
         }
     }
-    let body = match (&transfer.upload, body) {
-        (Some(path), _) => {
-            let form = FileForm::open(path).map_err(|e| storage(path, &e))?;
+    let body = match body {
+        Some(Sent::File(path)) => {
+            let form = FileForm::open(&path).map_err(|e| storage(&path, &e))?;
             request = request
                 .header(header::CONTENT_TYPE, FORM_TYPE)
                 .header(header::CONTENT_LENGTH, form.rest);
             Body::new(form)
         }
-        (None, Some(body)) => {
+        Some(Sent::Bytes(body)) => {
             request = request.header(header::CONTENT_LENGTH, body.len());
             // Of the caller's bytes no copy is made.
             Body::from(Bytes::from_owner(body))
         }
-        (None, None) => Body::empty(),
+        None => Body::empty(),
     };
     request
         .body(body)
@@ -99,11 +99,11 @@ impl Api {
     }
 
     /// Answers a request; ends early, with the exception, where the user wants that.
-    pub fn answer(&self, request: Request<Body>, transfer: &Transfer, open: &Open) -> PyResult<Answer> {
+    pub fn answer(&self, request: Request<Body>, save_to: Option<&Path>, open: &Open) -> PyResult<Answer> {
         let mut router = self.router.clone();
         self.runtime.block_on(async {
             let Ok(response) = watched(router.call(request), open).await?;
-            watched(read(response, transfer), open).await?
+            watched(read(response, save_to), open).await?
         })
     }
 }
@@ -119,7 +119,7 @@ async fn watched<T>(work: impl Future<Output = T>, open: &Open) -> PyResult<T> {
     }
 }
 
-async fn read(response: Response<Body>, transfer: &Transfer) -> PyResult<Answer> {
+async fn read(response: Response<Body>, save_to: Option<&Path>) -> PyResult<Answer> {
     let (parts, body) = response.into_parts();
     let numbers = parts.extensions.get::<BudgetBytes>();
     let headers = parts.headers.iter();
@@ -131,7 +131,7 @@ async fn read(response: Response<Body>, transfer: &Transfer) -> PyResult<Answer>
         body: Vec::new(),
         numbers: numbers.map(|bytes| (bytes.needed, bytes.available)),
     };
-    match &transfer.download {
+    match save_to {
         Some(path) if parts.status == StatusCode::OK => {
             let mut file = File::create_new(path).map_err(|e| storage(path, &e))?;
             let saved = save(body, &mut file).await.and_then(|()| file.sync_all());
@@ -161,7 +161,7 @@ fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-fn storage(path: &std::path::Path, e: &io::Error) -> PyErr {
+fn storage(path: &Path, e: &io::Error) -> PyErr {
     errors::make("Storage", &format!("{}: {e}", path.display()), None)
 }
 
@@ -177,7 +177,7 @@ struct FileForm {
 }
 
 impl FileForm {
-    fn open(path: &std::path::Path) -> io::Result<FileForm> {
+    fn open(path: &Path) -> io::Result<FileForm> {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
         Ok(FileForm {

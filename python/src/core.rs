@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use ramlet::{
     Backend, BudgetRequest, BudgetTable, Collection, Engine, EngineOptions, Error, Ledger, open_best,
@@ -15,7 +14,7 @@ use ramlet_io::IoErrorKind;
 use ramlet_io::system::machine;
 use ramlet_memory::give_back_heap;
 
-use crate::api::{self, Api, Transfer};
+use crate::api::{self, Api, Sent};
 use crate::{TICK, errors};
 
 /// Anonymous bytes that the API's router and its runtime hold, beside their threads' stacks.
@@ -158,24 +157,22 @@ impl Core {
         Ok((dense.collect(), config.sparse_vectors.keys().cloned().collect()))
     }
 
-    /// A request of the API, answered in process. `upload`: a file that is sent as the part `snapshot` of a form. `download`: where the body of a
+    /// A request of the API, answered in process. A body that is a path is a file, sent as the part `snapshot` of a form. `save_to`: where the body of a
     /// success goes, instead of into the answer.
-    #[pyo3(signature = (method, target, headers, body=None, upload=None, download=None))]
+    #[pyo3(signature = (method, target, headers, body=None, save_to=None))]
     fn request<'py>(
         &self,
         py: Python<'py>,
         method: &str,
         target: &str,
         headers: Vec<(String, String)>,
-        body: Option<PyBackedBytes>,
-        upload: Option<PathBuf>,
-        download: Option<PathBuf>,
+        body: Option<Sent>,
+        save_to: Option<PathBuf>,
     ) -> PyResult<Answered<'py>> {
         let open = self.opened()?;
-        let transfer = Transfer { upload, download };
         let answer = py.detach(|| {
-            let request = api::request((method, target), &headers, body, &transfer)?;
-            open.api()?.answer(request, &transfer, &open)
+            let request = api::request((method, target), &headers, body)?;
+            open.api()?.answer(request, save_to.as_deref(), &open)
         })?;
         let body = PyBytes::new(py, &answer.body);
         Ok((answer.status, answer.headers, body, answer.numbers))

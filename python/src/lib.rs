@@ -5,6 +5,7 @@
 //! Long work runs without the interpreter's lock, and looks for signals every [`TICK`].
 
 mod api;
+mod bench;
 mod core;
 mod errors;
 mod ids;
@@ -16,6 +17,11 @@ mod write;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+
+/// The engine's own, beside that of the program around it: what is freed goes back to the kernel by the settings of the server's (`.cargo/config.toml`),
+/// whatever the other one keeps. It is loaded at run time, where thread-local storage of the first kind is short.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// How often long work asks whether it was interrupted.
 const TICK: Duration = Duration::from_millis(50);
@@ -29,5 +35,6 @@ fn _ramlet(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(search::search, m)?)?;
     m.add_function(wrap_pyfunction!(plan::plan, m)?)?;
     m.add_function(wrap_pyfunction!(ids::new_ids, m)?)?;
+    m.add_function(wrap_pyfunction!(bench::drive, m)?)?;
     Ok(())
 }

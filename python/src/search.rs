@@ -158,14 +158,15 @@ struct Batch {
     over: AtomicBool,
 }
 
-/// What one search thread found: of each query its number, and its hits.
-type Part = Vec<(usize, Vec<Hit>)>;
-
-struct Hit {
-    id: PointId,
-    score: f32,
-    payload: Option<Vec<u8>>,
-    vectors: Option<NamedVectors>,
+/// What one search thread found, hit after hit.
+#[derive(Default)]
+struct Part {
+    /// (query, its hits), in the order they were searched.
+    queries: Vec<(usize, usize)>,
+    ids: Vec<PointId>,
+    scores: Vec<f32>,
+    payloads: Vec<Option<Vec<u8>>>,
+    vectors: Vec<Option<NamedVectors>>,
 }
 
 fn search_block(
@@ -199,8 +200,7 @@ fn search_block(
         let ended = match told.recv_timeout(TICK) {
             Ok(Ok(part)) => {
                 parts += 1;
-                part.into_iter()
-                    .for_each(|(at, hits)| table.fill(span.start + at, hits));
+                table.fill(span.start, part);
                 continue;
             }
             Ok(Err(e)) => errors::raised(&e),
@@ -221,8 +221,9 @@ fn search_block(
 impl Batch {
     fn run(&self, scratch: &mut Scratch) -> ramlet::Result<Part> {
         let mut request = self.template.clone();
-        let mut buffer: Vec<ScoredPoint> = Vec::new();
-        let mut part = Vec::new();
+        let (with_payload, with_vectors) = asks(&request);
+        let mut hits: Vec<ScoredPoint> = Vec::new();
+        let mut part = Part::default();
         while !self.over.load(Ordering::Relaxed) {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(query) = self.queries.chunks_exact(self.dim).nth(at) else {
@@ -235,14 +236,17 @@ impl Batch {
                 }
                 _ => unreachable!("the template has a dense vector"),
             }
-            self.search(&request, scratch, &mut buffer)?;
-            let hits = buffer.drain(..).map(|hit| Hit {
-                id: hit.id,
-                score: hit.score,
-                payload: hit.payload,
-                vectors: hit.vectors,
-            });
-            part.push((at, hits.collect()));
+            self.search(&request, scratch, &mut hits)?;
+            part.queries.push((at, hits.len()));
+            part.ids.extend(hits.iter().map(|hit| hit.id));
+            part.scores.extend(hits.iter().map(|hit| hit.score));
+            if with_payload {
+                part.payloads
+                    .extend(hits.iter_mut().map(|hit| hit.payload.take()));
+            }
+            if with_vectors {
+                part.vectors.extend(hits.iter_mut().map(|hit| hit.vectors.take()));
+            }
         }
         Ok(part)
     }
@@ -278,10 +282,21 @@ impl Batch {
     }
 }
 
+/// Whether payloads, and vectors, are asked for.
+fn asks(request: &SearchRequest) -> (bool, bool) {
+    (
+        request.with_payload != PayloadSelector::None,
+        request.with_vectors != VectorSelector::None,
+    )
+}
+
 /// The results of all queries, row after row.
 struct Table {
     limit: usize,
-    ids: Vec<PointId>,
+    /// Ids that are numbers; where there is no hit, and where there is a UUID, [`NONE`].
+    ids: Vec<u64>,
+    /// Places of UUIDs.
+    uuids: Vec<(usize, PointId)>,
     scores: Vec<f32>,
     counts: Vec<u64>,
     payloads: Option<Vec<Option<Vec<u8>>>>,
@@ -289,16 +304,16 @@ struct Table {
 }
 
 /// Where there was no hit.
-const NONE: PointId = PointId::Num(u64::MAX);
+const NONE: u64 = u64::MAX;
 
 impl Table {
     fn new(rows: usize, limit: usize, request: &SearchRequest) -> Table {
         let places = rows * limit;
-        let with_payload = request.with_payload != PayloadSelector::None;
-        let with_vectors = request.with_vectors != VectorSelector::None;
+        let (with_payload, with_vectors) = asks(request);
         Table {
             limit,
             ids: vec![NONE; places],
+            uuids: Vec::new(),
             scores: vec![f32::NAN; places],
             counts: vec![0; rows],
             payloads: with_payload.then(|| (0..places).map(|_| None).collect()),
@@ -306,36 +321,40 @@ impl Table {
         }
     }
 
-    fn fill(&mut self, row: usize, hits: Vec<Hit>) {
-        let first = row * self.limit;
-        self.counts[row] = hits.len() as u64;
-        for (at, hit) in hits.into_iter().enumerate().take(self.limit) {
-            self.ids[first + at] = hit.id;
-            self.scores[first + at] = hit.score;
-            if let Some(payloads) = &mut self.payloads {
-                payloads[first + at] = hit.payload;
+    /// `first`: the row of the part's query 0.
+    fn fill(&mut self, first: usize, mut part: Part) {
+        let mut from = 0;
+        for (query, hits) in part.queries {
+            let (row, hits) = (first + query, hits.min(self.limit));
+            let place = row * self.limit;
+            self.counts[row] = hits as u64;
+            self.scores[place..place + hits].copy_from_slice(&part.scores[from..from + hits]);
+            for at in 0..hits {
+                match part.ids[from + at] {
+                    PointId::Num(n) => self.ids[place + at] = n,
+                    uuid => self.uuids.push((place + at, uuid)),
+                }
+                if let Some(payloads) = &mut self.payloads {
+                    payloads[place + at] = part.payloads[from + at].take();
+                }
+                if let Some(vectors) = &mut self.vectors {
+                    vectors[place + at] = part.vectors[from + at].take();
+                }
             }
-            if let Some(vectors) = &mut self.vectors {
-                vectors[first + at] = hit.vectors;
-            }
+            from += hits;
         }
     }
 
-    fn finish(self, py: Python<'_>) -> PyResult<Found<'_>> {
-        let numbers = self.ids.iter().map(|id| match id {
-            PointId::Num(n) => Some(*n),
-            PointId::Uuid(_) => None,
-        });
-        let ids = match numbers.collect::<Option<Vec<u64>>>() {
-            Some(numbers) => PyArray1::from_vec(py, numbers).into_any(),
-            None => self.objects(py)?.into_any(),
+    fn finish(mut self, py: Python<'_>) -> PyResult<Found<'_>> {
+        let ids = match self.uuids.is_empty() {
+            true => PyArray1::from_vec(py, std::mem::take(&mut self.ids)).into_any(),
+            false => self.objects(py)?.into_any(),
         };
         let payloads = self.payloads.map(|all| {
-            PyList::new(
-                py,
-                all.iter()
-                    .map(|text| text.as_deref().map(|text| PyBytes::new(py, text))),
-            )
+            let texts = all
+                .iter()
+                .map(|text| text.as_deref().map(|text| PyBytes::new(py, text)));
+            PyList::new(py, texts)
         });
         let vectors = self.vectors.map(|all| {
             let shown: PyResult<Vec<_>> = all
@@ -349,14 +368,18 @@ impl Table {
         Ok((ids, scores, counts, payloads.transpose()?, vectors.transpose()?))
     }
 
+    /// Where there are UUIDs: ids one by one, None where there was no hit.
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let shown = PyList::empty(py);
-        for (row, count) in self.counts.iter().enumerate() {
-            for at in 0..self.limit {
-                match (at as u64) < *count {
-                    true => shown.append(ids::shown(py, self.ids[row * self.limit + at])?)?,
-                    false => shown.append(py.None())?,
-                }
+        let mut uuids = self.uuids.clone();
+        uuids.sort_unstable();
+        let mut uuids = uuids.into_iter().peekable();
+        for (place, number) in self.ids.iter().enumerate() {
+            let there = (place % self.limit) < self.counts[place / self.limit] as usize;
+            match uuids.next_if(|(at, _)| *at == place) {
+                Some((_, uuid)) => shown.append(ids::shown(py, uuid)?)?,
+                None if there => shown.append(*number)?,
+                None => shown.append(py.None())?,
             }
         }
         Ok(shown)

@@ -141,3 +141,14 @@ def test_texts_hybrid_and_groups(db):
     assert docs.facet("kind") == {"a": 2, "b": 2}
     explained = docs.explain([1, 0])
     assert explained["rows_scored"] == 4
+
+
+def test_a_handle_follows_its_name(db):
+    docs = db.create("docs", vectors={"old": 2})
+    docs.add({"old": [[1, 0]]}, ids=[1])
+    assert docs.search([1, 0]).ids.tolist() == [1]
+    db.delete_collection("docs")
+    db.create("docs", vectors={"new": 3}).add({"new": [[1, 0, 0]]}, ids=[2])
+    assert docs.search([1, 0, 0]).ids.tolist() == [2]
+    with pytest.raises(ramlet.BadInputError, match="expected dim: 3"):
+        docs.search([1, 0])

@@ -31,6 +31,8 @@ class Collection:
         self._db = database
         self.name = name
         self._path = f"/collections/{quote(name, safe='')}"
+        # The vector that is meant where none is named: asking for it takes a lock that a writer may hold.
+        self._main: str | None = None
 
     def __repr__(self) -> str:
         return f"<ramlet.Collection {self.name!r}>"
@@ -170,8 +172,8 @@ class Collection:
 
         For texts, sparse vectors, fusion and all else: `query`.
         """
-        dense, _ = self._db._core.vectors_of(self.name)
-        using = _the_vector(self.name, dense, using)
+        if using is None:
+            using = self._main = self._main if self._main is not None else self._the_vector()
         array, single = queries_of(queries)
         if not isinstance(limit, (int, np.integer)) or limit < 1:
             raise BadInputError(f"limit={limit!r}: at least 1")
@@ -191,8 +193,23 @@ class Collection:
             "vectors": _selector("with_vectors", with_vectors),
         }
         told = None if progress is None else Progress(progress, len(array)).set
-        found = _ramlet.search(self._db._core, self.name, array, asked, shard_key, told)
+        try:
+            found = _ramlet.search(self._db._core, self.name, array, asked, shard_key, told)
+        except BadInputError:
+            # Another collection may have the name by now, with other vectors.
+            if using != self._main or (main := self._the_vector()) == using:
+                raise
+            asked["using"] = self._main = main
+            found = _ramlet.search(self._db._core, self.name, array, asked, shard_key, told)
         return Hits(found, len(array), int(limit), single)
+
+    def _the_vector(self) -> str:
+        names = [vector[0] for vector in self._db._core.vectors_of(self.name)[0]]
+        if len(names) == 1 or "" in names:
+            return names[0] if len(names) == 1 else ""
+        if not names:
+            raise BadInputError(f"{self.name} has no dense vector: search texts and sparse vectors with query(...)")
+        raise BadInputError(f"{self.name} has the vectors {', '.join(names)}: say which, using={names[0]!r}")
 
     def query(self, query: Any = None, *, where: Mapping[str, Any] | None = None, filter: Any = None, **request: Any) -> list[Point]:
         """A query of the API: texts, sparse vectors, hybrid ones with `prefetch`, fusion, formulas, recommendations, orders.
@@ -300,23 +317,10 @@ class Collection:
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Replaces the collection by what a snapshot holds."""
         status, _, answer, numbers = self._db._core.request(
-            "POST", f"{self._path}/snapshots/upload?wait=true&priority=snapshot", [], upload=Path(path)
+            "POST", f"{self._path}/snapshots/upload?wait=true&priority=snapshot", [], Path(path)
         )
         if status >= 400:
             raise errors.of_response(status, answer, numbers)
-
-
-def _the_vector(collection: str, dense: list[tuple], using: str | None) -> str:
-    names = [vector[0] for vector in dense]
-    if using is not None:
-        return using
-    if len(names) == 1:
-        return names[0]
-    if "" in names:
-        return ""
-    if not names:
-        raise BadInputError(f"{collection} has no dense vector: search texts and sparse vectors with query(...)")
-    raise BadInputError(f"{collection} has the vectors {', '.join(names)}: say which, using={names[0]!r}")
 
 
 def _selector(name: str, given: Any) -> Any:

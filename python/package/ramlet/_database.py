@@ -163,6 +163,12 @@ class Database:
 
         return async_client(self, options)
 
+    def qdrant_options(self) -> dict[str, Any]:
+        """Arguments with which a program that makes a `QdrantClient` or `AsyncQdrantClient` itself makes one of this database."""
+        from ._qdrant import options_of
+
+        return options_of(self)
+
     def request(self, method: str, target: str, body: Any = None) -> Any:
         """A request of the API (docs/compatibility.md), answered in process: its `result`. `body`: whatever JSON can say, arrays too."""
         return self._raw(method, target, body)["result"]
@@ -182,7 +188,7 @@ class Database:
         taken = self.request("POST", snapshots)["name"]
         target = f"{snapshots}/{quote(taken, safe='')}"
         try:
-            status, _, answer, numbers = self._core.request("GET", target, [], download=path)
+            status, _, answer, numbers = self._core.request("GET", target, [], save_to=path)
             if status >= 400:
                 raise errors.of_response(status, answer, numbers)
         finally:

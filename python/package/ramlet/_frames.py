@@ -38,7 +38,7 @@ def parts(frame: Any, ids: Any, vector_column: Any, dense: list[tuple], rows: in
 
 def _pyarrow() -> Any:
     try:
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped]
     except ImportError:
         return None
     return pyarrow

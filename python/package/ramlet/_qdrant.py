@@ -27,6 +27,11 @@ def async_client(database: Database, options: dict[str, Any]) -> AsyncQdrantClie
     return AsyncQdrantClient(**_options(options, _AsyncTransport(database._core)))
 
 
+def options_of(database: Database) -> dict[str, Any]:
+    """Arguments that make a `QdrantClient`, or an `AsyncQdrantClient`, one of this database: for programs that make their clients themselves."""
+    return _options({}, _Both(database._core))
+
+
 def _options(options: dict[str, Any], transport: Any) -> dict[str, Any]:
     foreign = _OWN & set(options)
     if foreign:
@@ -61,3 +66,7 @@ class _AsyncTransport(_Local, httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
         return await asyncio.to_thread(_answer, self._core, request, body)
+
+
+class _Both(_Transport, _AsyncTransport):
+    pass

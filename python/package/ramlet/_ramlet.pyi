@@ -20,9 +20,8 @@ class Core:
         method: str,
         target: str,
         headers: list[tuple[str, str]],
-        body: bytes | None = None,
-        upload: PathLike[str] | None = None,
-        download: PathLike[str] | None = None,
+        body: bytes | PathLike[str] | None = None,
+        save_to: PathLike[str] | None = None,
     ) -> _Answered: ...
     def settle(self, name: str) -> None: ...
 

@@ -26,7 +26,7 @@ class Point:
     def of(cls, told: dict[str, Any]) -> Point:
         known = ("id", "score", "payload", "vector", "version")
         extra = {name: value for name, value in told.items() if name not in known}
-        return cls(**{name: told.get(name) for name in known}, extra=extra)
+        return cls(told["id"], told.get("score"), told.get("payload"), told.get("vector"), told.get("version"), extra)
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,10 @@ class AsyncDatabase:
         """An `AsyncQdrantClient` over this database."""
         return self.sync.async_qdrant(**options)
 
+    def qdrant_options(self) -> dict[str, Any]:
+        """As `Database.qdrant_options`."""
+        return self.sync.qdrant_options()
+
     @property
     def closed(self) -> bool:
         return self.sync.closed
