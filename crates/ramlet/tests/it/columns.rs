@@ -36,9 +36,9 @@ fn all_of(engine: &Engine, name: &str) -> Vec<Record> {
 
 #[test]
 fn columns_are_what_the_same_points_one_by_one_are() {
-    let storage = Arc::new(RamStorage::new());
+    let storage = Arc::new(RamStorage::new(None));
     let engine = open(storage.clone());
-    let mut rng = Rng::new(7);
+    let mut rng = Rng(7);
     let n = 40;
     let ids: Vec<PointId> = (0..n)
         .map(|i| match i % 3 {
@@ -84,7 +84,7 @@ fn columns_are_what_the_same_points_one_by_one_are() {
 
 #[test]
 fn columns_that_make_no_points_are_refused_as_a_whole() {
-    let engine = open(Arc::new(RamStorage::new()));
+    let engine = open(Arc::new(RamStorage::new(None)));
     engine.create_collection("c", named()).expect("created");
     let collection = engine.collection("c").unwrap();
     let ids = [PointId::Num(1), PointId::Num(2)];
@@ -97,7 +97,7 @@ fn columns_that_make_no_points_are_refused_as_a_whole() {
     let main = DEFAULT_VECTOR;
     for (ids, vectors, payloads, expected) in [
         (&ids[..0], &[(main, &good[..0])][..], none, "Empty update request"),
-        (&ids, &[(main, &good[..DIM])], none, "expected dim: 5"),
+        (&ids, &[(main, &good[..DIM - 1])], none, "expected dim: 5"),
         (
             &ids,
             &[(main, &good[..DIM + 2])],
