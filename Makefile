@@ -9,12 +9,20 @@ TEST_ARGUMENTS ?=
 # Of the end-to-end tests so many run beside each other; 0: all one after the other.
 WORKERS ?= 2
 
-.PHONY: demo test e2e integrations build clean help
+# Of the Python package: the program inside reads Parquet; `WHEEL_PROGRAM=` (empty) builds a wheel without it.
+WHEEL_PROGRAM ?= ramlet
+WHEEL_FEATURES ?= parquet
+BUILDER := python/.venv-build
+TESTED  := python/.venv-test
+
+.PHONY: demo test e2e integrations wheel test-python build clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
 	@echo "make e2e     the second half of make test; WORKERS=0: one test at a time"
+	@echo "make wheel   the Python package with the server inside, into python/target/wheels"
+	@echo "make test-python    builds it, and tests it in a clean virtual environment"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
 
 demo: build
@@ -34,9 +42,28 @@ else
 	$(VENV)/bin/python -m pytest -m alone tests/e2e && exit $$together
 endif
 
-# Programs of other people in an environment of their own: what they need is large, and theirs to change.
+# Programs of other people in an environment of their own: what they need is large, and theirs to change. With the wheel, if it was made, they run embedded too.
 integrations: build $(OTHERS)/installed
+	$(if $(wildcard python/target/wheels/*.whl),$(OTHERS)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps python/target/wheels/*.whl)
 	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
+
+# What goes into the wheel is stripped, and lies where pip puts programs.
+wheel: $(BUILDER)/installed
+	rm -rf python/data python/target/wheels
+ifneq ($(WHEEL_PROGRAM),)
+	cargo build --release --bin $(WHEEL_PROGRAM) --features "$(WHEEL_FEATURES)"
+	mkdir -p python/data/scripts
+	strip -o python/data/scripts/$(WHEEL_PROGRAM) target/release/$(WHEEL_PROGRAM)
+else
+	mkdir -p python/data
+endif
+	cd python && .venv-build/bin/maturin build --release --compatibility pypi
+
+test-python: wheel
+	rm -rf $(TESTED)
+	$(PYTHON) -m venv $(TESTED)
+	$(TESTED)/bin/pip install --quiet --disable-pip-version-check python/target/wheels/*.whl -r python/tests/requirements.txt
+	cd python && .venv-test/bin/python -m pytest
 
 build:
 	cargo build --release --bin ramlet
@@ -51,5 +78,10 @@ $(OTHERS)/installed: tests/e2e/integrations/requirements.txt
 	$(OTHERS)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/integrations/requirements.txt
 	@touch $(OTHERS)/installed
 
+$(BUILDER)/installed: python/requirements-build.txt
+	$(PYTHON) -m venv $(BUILDER)
+	$(BUILDER)/bin/pip install --quiet --disable-pip-version-check -r python/requirements-build.txt
+	@touch $(BUILDER)/installed
+
 clean:
-	rm -rf target $(VENV) $(OTHERS)
+	rm -rf target $(VENV) $(OTHERS) python/target python/data $(BUILDER) $(TESTED)

@@ -81,6 +81,9 @@ pub fn refuse(e: &ApiError, start: Instant) -> Response {
     };
     let body = serde_json::to_vec(&envelope).unwrap_or_default();
     let mut response = respond(e.status, "application/json", body);
+    if let Some(bytes) = e.budget {
+        response.extensions_mut().insert(bytes);
+    }
     let headers = response.headers_mut();
     if let Some(seconds) = e.retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -1,7 +1,7 @@
 //! A failed request: its status code and sentence, and the one table that maps the engine's failures to them.
 
 use axum::http::StatusCode;
-use ramlet::ErrorKind;
+use ramlet::{BudgetBytes, ErrorKind};
 use ramlet_memory::OverBudget;
 
 use crate::inference::InferenceError;
@@ -14,6 +14,8 @@ pub struct ApiError {
     pub message: String,
     /// Seconds, for 429 and 503.
     pub retry_after: Option<u32>,
+    /// The numbers of a refusal for want of memory. Callers in process find them among the response's extensions.
+    pub budget: Option<BudgetBytes>,
 }
 
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -47,6 +49,7 @@ impl ApiError {
             status,
             message: message.into(),
             retry_after: asks_to_wait.then_some(RETRY_AFTER_SECONDS),
+            budget: None,
         }
     }
 
@@ -150,7 +153,10 @@ impl From<ramlet::Error> for ApiError {
         if status.is_server_error() {
             tracing::error!(kind = ?e.kind(), "{message}");
         }
-        ApiError::new(status, message)
+        ApiError {
+            budget: e.budget_bytes(),
+            ..ApiError::new(status, message)
+        }
     }
 }
 

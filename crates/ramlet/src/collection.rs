@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 use ramlet_format::catalog::CollectionEntry;
+use ramlet_index::encode_row;
 
 use crate::core::{Core, Work};
 use crate::engine::Engine;
@@ -25,14 +26,14 @@ use crate::read::scroll;
 use crate::read::view::View;
 use crate::recall::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::request::*;
-use crate::schema::{PayloadField, Schema, Slots};
+use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::field_rows;
 use crate::sharding::{
     JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,
 };
 use crate::types::*;
-use crate::write::change::{encode_delete, encode_put};
-use crate::write::encoding::{encode_vector, encode_vectors};
+use crate::write::change::{encode_delete, encode_payload, encode_put, encode_put_head, encode_vector_head};
+use crate::write::encoding::{check_column, check_dense, encode_vector, encode_vectors};
 
 /// What is told of an index that a segment lacks for want of memory, when nothing is under way that might bring it.
 fn lacking_index(view: &View) -> Option<String> {
@@ -234,22 +235,32 @@ impl Collection {
     /// Queues a change. `Busy` at once when the queue is full; `BadInput` at once for what can be told without state
     /// (unknown vector name, wrong dimension, payload not an object, no shard key where there are some). `done` is called from an engine thread.
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
-        if self.shards.is_none() {
-            return submit(&self.core, Cow::Owned(op), done);
+        let (first, rest) = self.targets()?;
+        if rest.is_empty() {
+            return submit(first, Cow::Owned(op), done);
         }
-        match self.chosen.as_deref() {
-            None | Some([]) => Err(Error::bad_input("Wrong input: Shard key not specified")),
-            Some([shard]) => submit(&shard.core, Cow::Owned(op), done),
-            Some([first, rest @ ..]) => {
-                let joined = JoinedWrites::new(1 + rest.len(), done);
-                submit(&first.core, Cow::Borrowed(&op), joined.part())?;
-                for shard in rest {
-                    if let Err(e) = submit(&shard.core, Cow::Borrowed(&op), joined.part()) {
-                        joined.told(Err(e));
-                    }
-                }
-                Ok(())
-            }
+        to_several(first, rest, done, |core, done| {
+            submit(core, Cow::Borrowed(&op), done)
+        })
+    }
+
+    /// Queues whole points that are given as columns: each number is read once, and copied into the log's form only. Refused as
+    /// [`Collection::submit`] refuses, all of them or none. The caller decides how many make a batch: in the queue they take about the bytes
+    /// of the columns.
+    pub fn submit_rows(&self, rows: &PointRows<'_>, done: Completion) -> Result<()> {
+        let (first, rest) = self.targets()?;
+        if rest.is_empty() {
+            return submit_rows(first, rows, done);
+        }
+        to_several(first, rest, done, |core, done| submit_rows(core, rows, done))
+    }
+
+    /// Where its writes go: of several shards the first, and the others.
+    fn targets(&self) -> Result<(&Arc<Core>, &[Arc<Shard>])> {
+        match (&self.shards, self.chosen.as_deref()) {
+            (None, _) => Ok((&self.core, &[])),
+            (Some(_), Some([first, rest @ ..])) => Ok((&first.core, rest)),
+            _ => Err(Error::bad_input("Wrong input: Shard key not specified")),
         }
     }
 
@@ -540,9 +551,7 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
     let view = core.view.load_full();
     check_op(&view.schema, &op)?;
     if !matches!(*op, UpdateOp::Delete(_)) {
-        core.shelf
-            .check_room(descriptors::of_flat_segment(&view.schema))?;
-        crate::segment::check_pinned(&core.shelf, &view.schema, view.points())?;
+        check_growth(core, &view)?;
     }
     let (work, bytes) = match &*op {
         UpdateOp::Upsert {
@@ -551,10 +560,8 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
             mode: UpdateMode::Upsert,
         } => {
             let (changes, largest) = encode_points(&view.schema, points)?;
-            let mut bytes = changes.capacity();
-            // A group of its own, and its record, beyond what the log buffers hold.
-            bytes += 2 * largest.saturating_sub(core.shared.group_bytes);
-            (Work::Changes(changes), bytes as u64)
+            let bytes = queued_bytes(core, &changes, largest);
+            (Work::Changes(changes), bytes)
         }
         UpdateOp::Delete(PointsSelector::Ids(ids)) => {
             let mut changes = Vec::with_capacity(ids.len() * 10);
@@ -569,6 +576,44 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
     };
     drop(view);
     core.enqueue(work, bytes, done)
+}
+
+fn submit_rows(core: &Arc<Core>, rows: &PointRows<'_>, done: Completion) -> Result<()> {
+    let view = core.view.load_full();
+    check_growth(core, &view)?;
+    let (changes, largest) = encode_rows(&view.schema, rows)?;
+    drop(view);
+    let bytes = queued_bytes(core, &changes, largest);
+    core.enqueue(Work::Changes(changes), bytes, done)
+}
+
+/// The same change for several shards: told when all are done.
+fn to_several(
+    first: &Arc<Core>,
+    rest: &[Arc<Shard>],
+    done: Completion,
+    give: impl Fn(&Arc<Core>, Completion) -> Result<()>,
+) -> Result<()> {
+    let joined = JoinedWrites::new(1 + rest.len(), done);
+    give(first, joined.part())?;
+    for shard in rest {
+        if let Err(e) = give(&shard.core, joined.part()) {
+            joined.told(Err(e));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what adds points where there is no room for another segment.
+fn check_growth(core: &Core, view: &View) -> Result<()> {
+    core.shelf
+        .check_room(descriptors::of_flat_segment(&view.schema))?;
+    crate::segment::check_pinned(&core.shelf, &view.schema, view.points())
+}
+
+/// Bytes of encoded changes in the queue. The largest may need a group of its own, and its record, beyond what the log buffers hold.
+fn queued_bytes(core: &Core, changes: &Vec<u8>, largest: usize) -> u64 {
+    (changes.capacity() + 2 * largest.saturating_sub(core.shared.group_bytes)) as u64
 }
 
 fn search_in(view: &View, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {
@@ -725,20 +770,74 @@ fn encode_points(schema: &Schema, points: &[Point]) -> Result<(Vec<u8>, usize)> 
             vectors.iter().map(|(slot, v)| (*slot, v.as_slice())),
             &point.payload,
         );
-        let bytes = changes.len() - start;
-        largest = largest.max(bytes);
-        if bytes > GROUP_BYTES_MAX - 1024 {
-            let id = point.id;
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "point {id} takes {bytes} bytes, at most {} are possible",
-                    GROUP_BYTES_MAX - 1024
-                ),
-            ));
-        }
+        largest = largest.max(check_length(point.id, changes.len() - start)?);
     }
     Ok((changes, largest))
+}
+
+/// The same of points that are given as columns.
+fn encode_rows(schema: &Schema, rows: &PointRows<'_>) -> Result<(Vec<u8>, usize)> {
+    let columns = columns_of(schema, rows)?;
+    let row_bytes: usize = columns.iter().map(|(field, _)| 6 + field.row_bytes()).sum();
+    let payload_bytes: usize = rows.payloads.iter().map(Vec::len).sum();
+    let bytes = rows.ids.len() * (PointId::ENCODED_MAX + 6 + row_bytes) + payload_bytes;
+    let mut changes = Vec::with_capacity(bytes);
+    let mut largest = 0;
+    for (at, id) in rows.ids.iter().enumerate() {
+        let start = changes.len();
+        let payload = rows.payloads.get(at).map_or(&[][..], Vec::as_slice);
+        check_payload(format_args!("point {id}"), payload)?;
+        encode_put_head(&mut changes, *id, columns.len());
+        for (field, numbers) in &columns {
+            let row = &numbers[at * field.dim..][..field.dim];
+            check_dense(field, row).map_err(|e| e.at(format_args!("point {id}")))?;
+            encode_vector_head(&mut changes, field.slot, field.row_bytes());
+            encode_row(field.metric, field.element, row, &mut changes);
+        }
+        encode_payload(&mut changes, payload);
+        largest = largest.max(check_length(*id, changes.len() - start)?);
+    }
+    Ok((changes, largest))
+}
+
+/// The fields that the columns are of, by slot, ascending.
+fn columns_of<'a, 's>(schema: &'s Schema, rows: &PointRows<'a>) -> Result<Vec<(&'s VectorField, &'a [f32])>> {
+    let points = rows.ids.len();
+    if points == 0 {
+        return Err(Error::bad_input("Bad request: Empty update request"));
+    }
+    if !rows.payloads.is_empty() && rows.payloads.len() != points {
+        let payloads = rows.payloads.len();
+        return Err(Error::bad_input(format!(
+            "Wrong input: {points} ids and {payloads} payloads: give as many, or no payload"
+        )));
+    }
+    let mut columns: Vec<(&VectorField, &[f32])> = Vec::with_capacity(rows.vectors.len());
+    for (name, numbers) in rows.vectors {
+        let field = schema.vector(name)?;
+        check_column(field, numbers.len(), points)?;
+        columns.push((field, numbers));
+    }
+    columns.sort_unstable_by_key(|(field, _)| field.slot);
+    match columns.windows(2).find(|pair| pair[0].0.slot == pair[1].0.slot) {
+        Some(twice) => Err(Error::bad_input(format!(
+            "Wrong input: vector `{}` is given twice",
+            twice[0].0.name
+        ))),
+        None => Ok(columns),
+    }
+}
+
+/// The bytes of a point's change, if a group can hold them.
+fn check_length(id: PointId, bytes: usize) -> Result<usize> {
+    const MOST: usize = GROUP_BYTES_MAX - 1024;
+    if bytes <= MOST {
+        return Ok(bytes);
+    }
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        format!("point {id} takes {bytes} bytes, at most {MOST} are possible"),
+    ))
 }
 
 /// About the heap bytes of an update that waits to be resolved.

@@ -62,8 +62,7 @@ impl EngineOptions {
     /// For an engine inside another program, that takes `memory_bytes` in all. As many threads as `search_threads` search at once.
     pub fn in_process(memory_bytes: u64, search_threads: usize) -> Result<EngineOptions> {
         let request = BudgetRequest::in_process(memory_bytes, search_threads);
-        let budget =
-            BudgetTable::plan(request).map_err(|small| Error::new(ErrorKind::TooLarge, small.to_string()))?;
+        let budget = BudgetTable::plan(request)?;
         Ok(EngineOptions {
             ledger: Ledger::new(budget.ledger_limit()),
             budget,

@@ -4,13 +4,23 @@ use std::fmt;
 
 use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
-use ramlet_memory::OverBudget;
+use ramlet_memory::{OverBudget, TooSmall};
 
 /// Any failure of the engine. Ask it what it is; print it to say what and where.
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    budget: Option<BudgetBytes>,
+}
+
+/// The two numbers of a refusal for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetBytes {
+    /// What was asked for, with what who asked held already.
+    pub needed: u64,
+    /// What could have been had.
+    pub available: u64,
 }
 
 /// What kind of failure: the server maps each to one status code.
@@ -49,6 +59,7 @@ impl Error {
         Error {
             kind,
             message: message.into(),
+            budget: None,
         }
     }
     pub fn bad_input(message: impl Into<String>) -> Error {
@@ -62,6 +73,10 @@ impl Error {
     }
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+    /// What was needed and what there was, where the refusal is one of memory and the numbers are known.
+    pub fn budget_bytes(&self) -> Option<BudgetBytes> {
+        self.budget
     }
     pub fn is_over_budget(&self) -> bool {
         matches!(self.kind, ErrorKind::OverBudget | ErrorKind::TooLarge)
@@ -114,14 +129,36 @@ impl From<OverBudget> for Error {
             true => ErrorKind::TooLarge,
             false => ErrorKind::OverBudget,
         };
-        match kind == ErrorKind::TooLarge && e.held > 0 {
-            true => Error::new(
-                kind,
-                format!(
-                    "{e}. It could not be had with nothing else going on: ask for fewer points, or for less of each"
-                ),
+        let message = match kind == ErrorKind::TooLarge && e.held > 0 {
+            true => format!(
+                "{e}. It could not be had with nothing else going on: ask for fewer points, or for less of each"
             ),
-            false => Error::new(kind, e.to_string()),
+            false => e.to_string(),
+        };
+        let available = match e.is_final() {
+            true => e.limit,
+            false => e.held.saturating_add(e.available),
+        };
+        Error {
+            kind,
+            message,
+            budget: Some(BudgetBytes {
+                needed: e.asked.saturating_add(e.held),
+                available,
+            }),
+        }
+    }
+}
+
+impl From<TooSmall> for Error {
+    fn from(e: TooSmall) -> Error {
+        Error {
+            kind: ErrorKind::TooLarge,
+            message: e.to_string(),
+            budget: Some(BudgetBytes {
+                needed: e.memory_bytes_min,
+                available: e.memory_bytes,
+            }),
         }
     }
 }

@@ -83,7 +83,7 @@ mod write;
 
 pub use collection::Collection;
 pub use engine::{Engine, EngineOptions, Slot, SlotJob};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{BudgetBytes, Error, ErrorKind, Result};
 pub use filter::index::FacetValue;
 pub use info::{CollectionInfo, CollectionStatus, ComponentMemory};
 pub use jobs::NewVector;

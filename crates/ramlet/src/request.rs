@@ -57,6 +57,23 @@ pub enum UpdateOp {
     },
 }
 
+/// Whole points as columns, borrowed from whoever has them: arrays of a caller in process.
+///
+/// ```
+/// # use ramlet::{PointId, PointRows};
+/// let ids = [PointId::Num(1), PointId::Num(2)];
+/// let rows = PointRows { ids: &ids, vectors: &[("", &[0.1, 0.9, 0.8, 0.2])], payloads: &[] };
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct PointRows<'a> {
+    /// As in [`UpdateOp::Upsert`], of an id that comes twice the last one stays.
+    pub ids: &'a [PointId],
+    /// Dense vectors by name, row after row: as many numbers as there are ids times the dimension.
+    pub vectors: &'a [(&'a str, &'a [f32])],
+    /// A JSON object as text for each id, empty where there is no payload; or nothing at all.
+    pub payloads: &'a [Vec<u8>],
+}
+
 /// What an update did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpdateResult {

@@ -65,7 +65,9 @@ def nearest(query, texts=TEXTS):
 
 
 def transports():
-    return ["memory"] if SELF else ["rest", "grpc"]
+    """`in-process`: the package `ramlet`, where it is installed (`make wheel`); no server then."""
+    embedded = ["in-process"] if importlib.util.find_spec("ramlet") else []
+    return ["memory"] if SELF else ["rest", "grpc", *embedded]
 
 
 @pytest.fixture(params=transports())
@@ -74,10 +76,25 @@ def transport(request):
 
 
 @pytest.fixture
-def connect(server, transport):
+def connect(request, transport, tmp_path):
     """What a program is given to reach the server."""
     if SELF:
-        return {"location": ":memory:"}
+        yield {"location": ":memory:"}
+    elif transport == "in-process":
+        yield from embedded(tmp_path)
+    else:
+        yield over_sockets(request.getfixturevalue("server"), transport)
+
+
+def embedded(folder):
+    """What makes any `QdrantClient` one of the engine in this process; asynchronous ones too."""
+    import ramlet
+
+    with ramlet.open(folder / "data", memory="64MB") as db:
+        yield db.qdrant_options()
+
+
+def over_sockets(server, transport):
     if transport == "rest":
         return {"url": server.url, "prefer_grpc": False, "timeout": 60}
     return {"url": server.url, "grpc_port": server.grpc_port, "prefer_grpc": True, "timeout": 60}

@@ -39,7 +39,9 @@ def documents(with_sparse):
 def make(connect, with_sparse=False, **more):
     options = {"index": f"haystack-{uuid.uuid4().hex[:10]}", "embedding_dim": DIM, "return_embedding": True}
     options |= {"similarity": "cosine", "use_sparse_embeddings": with_sparse, "wait_result_from_api": True}
-    store = QdrantDocumentStore(**connect, **options, **more)
+    # What its constructor hasn't a name for goes to the client as it is.
+    reached = {"client_kwargs": connect} if "transport" in connect else connect
+    store = QdrantDocumentStore(**reached, **options, **more)
     store.write_documents(documents(with_sparse))
     return store
 

@@ -12,16 +12,16 @@ pub struct TextFile {
 }
 
 /// Directories that hold nothing of ours.
-const SKIPPED: [&str; 8] = [
+const SKIPPED: [&str; 6] = [
     "target",
     ".git",
-    ".venv",
-    ".venv-integrations",
     "ramlet-data",
     "__pycache__",
     ".pytest_cache",
     "node_modules",
 ];
+/// What virtual environments of Python begin with here.
+const ENVIRONMENT: &str = ".venv";
 /// Larger files are data.
 const BYTES_MAX: u64 = 2 << 20;
 
@@ -39,7 +39,8 @@ fn walk(dir: &Path, prefix: &str, files: &mut Vec<TextFile>) -> io::Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        let is_skipped = SKIPPED.contains(&name.as_str()) || name.starts_with(ENVIRONMENT);
+        if kind.is_dir() && !is_skipped {
             walk(&entry.path(), &format!("{path}/"), files)?;
         } else if kind.is_file()
             && name != ".git"

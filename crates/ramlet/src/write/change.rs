@@ -53,16 +53,32 @@ pub fn encode_put<'a>(
     vectors: impl Iterator<Item = (u16, &'a [u8])>,
     payload: &[u8],
 ) {
-    out.push(PUT);
-    id.encode(out);
-    let count_at = out.len();
-    out.push(0);
+    encode_put_head(out, id, 0);
+    // The count is the head's last byte.
+    let count_at = out.len() - 1;
     for (slot, row) in vectors {
         out[count_at] += 1;
-        out.extend_from_slice(&slot.to_le_bytes());
-        out.extend_from_slice(&(row.len() as u32).to_le_bytes());
+        encode_vector_head(out, slot, row.len());
         out.extend_from_slice(row);
     }
+    encode_payload(out, payload);
+}
+
+/// The beginning of a put: so many vectors follow, each a head and its row, and then the payload.
+pub fn encode_put_head(out: &mut Vec<u8>, id: PointId, vectors: usize) {
+    out.push(PUT);
+    id.encode(out);
+    out.push(u8::try_from(vectors).expect("a schema has fewer vectors"));
+}
+
+/// What stands before an encoded row of so many bytes.
+pub fn encode_vector_head(out: &mut Vec<u8>, slot: u16, bytes: usize) {
+    out.extend_from_slice(&slot.to_le_bytes());
+    out.extend_from_slice(&(bytes as u32).to_le_bytes());
+}
+
+/// The end of a put.
+pub fn encode_payload(out: &mut Vec<u8>, payload: &[u8]) {
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(payload);
 }

@@ -31,8 +31,7 @@ pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<
 pub(crate) fn encode_vector(field: &VectorField, vector: &Vector) -> Result<Vec<u8>> {
     match (field.kind, vector) {
         (VectorKind::Dense, Vector::Dense(values)) => {
-            check_numbers(field, values)?;
-            check_halves(field, values)?;
+            check_dense(field, values)?;
             let mut row = Vec::with_capacity(field.row_bytes());
             encode_row(field.metric, field.element, values, &mut row);
             Ok(row)
@@ -41,8 +40,7 @@ pub(crate) fn encode_vector(field: &VectorField, vector: &Vector) -> Result<Vec<
         (VectorKind::Multi, Vector::Multi(multi)) => encode_multi(field, multi),
         // One part may come without its own brackets.
         (VectorKind::Multi, Vector::Dense(values)) => {
-            check_numbers(field, values)?;
-            check_halves(field, values)?;
+            check_dense(field, values)?;
             let mut row = Vec::with_capacity(field.row_bytes());
             encode_row(field.metric, field.element, values, &mut row);
             Ok(row)
@@ -181,6 +179,30 @@ pub(crate) fn check_numbers(field: &VectorField, values: &[f32]) -> Result<()> {
         return Err(dimension(field, values.len()));
     }
     validate(values).map_err(|e| Error::bad_input(format!("Wrong input: vector: {e}")))
+}
+
+/// Whether these are the numbers of one of the field's vectors, or of one of its parts.
+pub(crate) fn check_dense(field: &VectorField, values: &[f32]) -> Result<()> {
+    check_numbers(field, values)?;
+    check_halves(field, values)
+}
+
+/// Whether so many numbers are a dense vector of the field for each of the points.
+pub(crate) fn check_column(field: &VectorField, numbers: usize, points: usize) -> Result<()> {
+    if field.kind != VectorKind::Dense {
+        return Err(Error::bad_input(format!(
+            "Wrong input: vector `{}` isn't dense: its points are written one by one",
+            field.name
+        )));
+    }
+    match numbers.is_multiple_of(points) {
+        true if numbers / points == field.dim => Ok(()),
+        true => Err(dimension(field, numbers / points)),
+        false => Err(Error::bad_input(format!(
+            "Wrong input: vector `{}`: {numbers} numbers for {points} points of {} dimensions",
+            field.name, field.dim
+        ))),
+    }
 }
 
 /// From here on a number rounds to an infinite half.

@@ -6,6 +6,7 @@ mod cancellation;
 mod check;
 mod cliffs;
 mod closed;
+mod columns;
 mod concurrent;
 mod counts;
 mod crash;

@@ -1,0 +1,55 @@
+"""`python -m ramlet`: the program of the wheel."""
+
+import subprocess
+import sys
+import urllib.request
+
+import numpy as np
+import pytest
+import ramlet
+from ramlet.__main__ import program
+
+
+def run(*words, **options):
+    return subprocess.run([sys.executable, "-m", "ramlet", *map(str, words)], capture_output=True, text=True, timeout=120, **options)
+
+
+needs_program = pytest.mark.skipif(program() is None, reason="this wheel was built without the program")
+
+
+@needs_program
+def test_it_plans_serves_and_imports(tmp_path):
+    planned = run("plan", "--points", 1_000_000, "--dim", 100, "--json")
+    assert planned.returncode == 0 and '"memory_bytes"' in planned.stdout, planned.stderr
+    server = subprocess.Popen(
+        [sys.executable, "-m", "ramlet", "serve", "--memory", "64MB", "--data", str(tmp_path / "data"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        url = next(line.split()[-1] for line in server.stdout if line.startswith("listening"))
+        assert b"qdrant" in urllib.request.urlopen(url, timeout=10).read()
+        np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((200, 8), dtype=np.float32))
+        imported = run("import", tmp_path / "v.npy", "--url", url, "--collection", "v", "--wait")
+        assert imported.returncode == 0, imported.stderr
+    finally:
+        server.terminate()
+        server.wait(30)
+    with ramlet.open(tmp_path / "data", memory="64MB") as db:
+        assert db["v"].count() == 200
+
+
+@needs_program
+def test_it_reads_parquet(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"id": [1], "vector": [[0.5, 0.5]]}), tmp_path / "a.parquet")
+    told = run("import", tmp_path / "a.parquet", "--url", "http://127.0.0.1:1", "--collection", "c")
+    assert told.returncode != 0 and "feature" not in told.stderr, told.stderr
+
+
+def test_without_a_program_it_says_so(monkeypatch):
+    import ramlet.__main__ as main
+
+    monkeypatch.setattr(main, "program", lambda: None)
+    with pytest.raises(SystemExit, match="install a wheel that has it"):
+        main.main()
