@@ -35,6 +35,8 @@ pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, Pla
     let chosen = layouts::held(spec, machine, memory).ok_or_else(|| refusal(spec, machine, memory))?;
     let mut steps = stairs::all(spec, machine, memory);
     stairs::mark(&mut steps, &chosen, spec, machine, memory);
+    let mut assumptions = assumptions(spec, machine);
+    assumptions.extend(faster_graph(spec, machine, memory, &chosen));
     Ok(Plan {
         spec: spec.clone(),
         memory_bytes: memory.bytes,
@@ -43,7 +45,7 @@ pub fn plan(spec: &Spec, machine: &Machine, memory: &Memory) -> Result<Plan, Pla
         chosen,
         room_bytes,
         steps,
-        assumptions: assumptions(spec, machine),
+        assumptions,
     })
 }
 
@@ -93,6 +95,28 @@ fn counted(points: u64) -> String {
         1 => "1 point".to_owned(),
         points => format!("{points} points"),
     }
+}
+
+/// So much faster a graph must be than what is built by itself, to be worth a word.
+const FASTER: f64 = 1.5;
+
+/// What a graph would bring that must be asked for, as it takes many times the disk: the user may have it to spare.
+fn faster_graph(spec: &Spec, machine: &Machine, memory: &Memory, chosen: &Outcome) -> Option<String> {
+    if spec.index != IndexWish::Auto || chosen.index == IndexKind::Hnsw {
+        return None;
+    }
+    let asked_for = Spec {
+        index: IndexWish::Hnsw,
+        ..spec.clone()
+    };
+    let graph = layouts::held(&asked_for, machine, memory)?;
+    (graph.speed.qps >= FASTER * chosen.speed.qps).then(|| {
+        let [own, other] = [chosen, &graph].map(|outcome| outcome.disk_bytes as f64 / 1e9);
+        format!(
+            "a graph (--hnsw; `hnsw_config` of a collection) would be {:.1} times as fast in this memory, and take {other:.1} GB of disk, not {own:.1}",
+            graph.speed.qps / chosen.speed.qps
+        )
+    })
 }
 
 fn assumptions(spec: &Spec, machine: &Machine) -> Vec<String> {
