@@ -4,7 +4,6 @@ mod args;
 mod audit_settings;
 mod check_directory;
 mod descriptors;
-mod env;
 mod import;
 mod machine;
 mod output;
@@ -15,6 +14,7 @@ mod salvage;
 mod search;
 mod serve;
 mod serve_settings;
+mod settings;
 mod snapshots;
 mod tls_settings;
 /// Sizes as people write them.
@@ -22,9 +22,11 @@ mod size {
     pub use ramlet_bench::ByteSize;
 }
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 use output::note;
@@ -34,7 +36,8 @@ pub use import::each_point;
 
 /// The program, from its command line to its exit code.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = settings::with_names(Cli::command()).get_matches_from(words());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
@@ -52,4 +55,14 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line. By the name of the API's server, or of its start script, the program serves: a command line of it works as it is.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == "qdrant" || name == "entrypoint.sh") {
+        words.insert(1, "serve".into());
+    }
+    words
 }
