@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use ramlet_bench::BenchArgs;
 pub use ramlet_bench::files::Distance;
 use ramlet_bench::{count, count_within};
@@ -37,6 +38,13 @@ pub enum Command {
     Check(CheckArgs),
     /// Write a snapshot of what can be read of a damaged collection; nothing in the data directory changes
     Salvage(SalvageArgs),
+    /// Ask the server of this machine whether it is ready: for health checks. The exit code says it too
+    Health(HealthArgs),
+    /// Print the script that completes ramlet's commands and flags in a shell
+    Completion(CompletionArgs),
+    /// Write the pages of the manual into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -478,6 +486,31 @@ pub struct SalvageArgs {
     /// The snapshot to write
     #[arg(value_name = "FILE.snapshot")]
     pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// Server to ask [default: where one with this environment and these files listens]
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The server's file of settings, as for `serve` [env: RAMLET_CONFIG]
+    #[arg(long, value_name = "FILE", visible_alias = "config-path")]
+    pub config: Vec<PathBuf>,
+    /// The server's directory of settings, as for `serve` [env: RAMLET_CONFIG_DIR]
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The directory; it is made
+    pub dir: PathBuf,
 }
 
 /// Element types by the API's names.

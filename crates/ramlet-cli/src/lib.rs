@@ -1,9 +1,11 @@
 //! What the `ramlet` binary does: a library, so that fuzz targets reach what reads people's files.
 
+mod about;
 mod args;
 mod audit_settings;
 mod check_directory;
 mod descriptors;
+mod health;
 mod import;
 mod machine;
 mod output;
@@ -16,6 +18,7 @@ mod serve;
 mod serve_settings;
 mod settings;
 mod snapshots;
+mod supervisor;
 mod tls_settings;
 /// Sizes as people write them.
 mod size {
@@ -26,7 +29,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use args::{Cli, Command};
 use output::note;
@@ -36,7 +39,7 @@ pub use import::each_point;
 
 /// The program, from its command line to its exit code.
 pub fn run() -> ExitCode {
-    let matches = settings::with_names(Cli::command()).get_matches_from(words());
+    let matches = about::command().get_matches_from(words());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
@@ -47,6 +50,9 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => output::guarded(|| args.run()),
         Command::Check(args) => check_directory::run(args),
         Command::Salvage(args) => salvage::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Completion(args) => about::completion(args),
+        Command::Man(args) => about::man(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,6 +20,7 @@ use crate::serve_settings::Settings;
 use crate::settings::Sources;
 use crate::size::ByteSize;
 use crate::snapshots;
+use crate::supervisor;
 use crate::tls_settings::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
@@ -203,13 +204,15 @@ async fn serve(options: ServerOptions) -> Result<()> {
     if let Some(addr) = server.grpc_addr() {
         say(format_args!("gRPC on {addr}"));
     }
+    supervisor::tell("READY=1");
     let stop = async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
         tracing::info!("stopping");
-        };
+        supervisor::tell("STOPPING=1");
+    };
     Ok(server.serve(stop).await?)
 }
 

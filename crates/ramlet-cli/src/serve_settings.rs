@@ -88,7 +88,7 @@ impl Settings {
             api_key: text(&args.api_key, "api_key"),
             alt_api_key: text(&args.alt_api_key, "alt_api_key"),
             jwt_rbac: truth(args.jwt_rbac, "jwt_rbac")?.unwrap_or(false),
-            tls: TlsFiles::decide(args, said)?,
+            tls: TlsFiles::decide(Some(args), said)?,
             cors: truth(args.cors, "cors")?,
             max_body_bytes: max_body(args.max_body, said)?,
             read_only_api_key: text(&args.read_only_api_key, "read_only_api_key"),
@@ -105,6 +105,34 @@ impl Settings {
     pub fn memory_warning(&self) -> Option<String> {
         too_much(self.memory, cgroup_memory_limit(), machine().ram_bytes)
     }
+}
+
+/// Where this machine reaches the server that runs with the same environment and files.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reached {
+    pub url: String,
+    /// Only clients with a certificate are let in.
+    pub asks_certificates: bool,
+}
+
+/// See [`Reached`].
+pub fn reached(said: &Sources) -> Result<Reached> {
+    let host = said
+        .find("host")
+        .map_or_else(|| "127.0.0.1".to_owned(), |found| found.value);
+    // What listens on all addresses listens on this one.
+    let host = match host.trim_start_matches('[').trim_end_matches(']') {
+        "0.0.0.0" => "127.0.0.1".to_owned(),
+        "::" => "[::1]".to_owned(),
+        bare if bare.contains(':') => format!("[{bare}]"),
+        bare => bare.to_owned(),
+    };
+    let tls = TlsFiles::decide(None, said)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    Ok(Reached {
+        url: format!("{scheme}://{host}:{}", port(None, said)?),
+        asks_certificates: tls.is_some_and(|files| files.asks_certificates()),
+    })
 }
 
 /// An empty key is an unset variable of whoever starts the server, and would leave it open.
@@ -310,6 +338,28 @@ mod tests {
         let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();
         assert_eq!((settings.port, settings.host.as_str()), (6333, "127.0.0.1"));
         assert!(settings.api_key.is_none());
+    }
+
+    #[test]
+    fn where_the_server_is_reached() {
+        let check = |env: &[(&str, &str)], url: &str, asks_certificates| {
+            let seen = reached(&environment(env)).unwrap();
+            assert_eq!(
+                (seen.url.as_str(), seen.asks_certificates),
+                (url, asks_certificates)
+            );
+        };
+        check(&[], "http://127.0.0.1:6333", false);
+        let all = [("RAMLET_HOST", "0.0.0.0"), ("QDRANT__SERVICE__HTTP_PORT", "7000")];
+        check(&all, "http://127.0.0.1:7000", false);
+        check(&[("RAMLET_HOST", "::")], "http://[::1]:6333", false);
+        check(&[("RAMLET_HOST", "10.1.2.3")], "http://10.1.2.3:6333", false);
+        let tls = [
+            ("QDRANT__SERVICE__ENABLE_TLS", "1"),
+            ("QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE", "1"),
+        ];
+        check(&tls[..1], "https://127.0.0.1:6333", false);
+        check(&tls, "https://127.0.0.1:6333", true);
     }
 
     #[test]

@@ -26,14 +26,15 @@ pub struct TlsFiles {
 
 impl TlsFiles {
     /// The flags, our names, the API server's, which has files of its own where they aren't named.
-    pub fn decide(args: &ServeArgs, said: &Sources) -> Result<Option<TlsFiles>> {
-        let named = |flag: &Option<PathBuf>, key: &str| {
-            flag.clone()
+    pub fn decide(args: Option<&ServeArgs>, said: &Sources) -> Result<Option<TlsFiles>> {
+        let named = |flag: Option<&Option<PathBuf>>, key: &str| {
+            flag.cloned()
+                .flatten()
                 .or_else(|| said.find(key).map(|found| found.value.into()))
         };
-        let cert = named(&args.tls_cert, "tls_cert");
-        let key = named(&args.tls_key, "tls_key");
-        let client_ca = named(&args.tls_client_ca, "tls_client_ca");
+        let cert = named(args.map(|args| &args.tls_cert), "tls_cert");
+        let key = named(args.map(|args| &args.tls_key), "tls_key");
+        let client_ca = named(args.map(|args| &args.tls_client_ca), "tls_client_ca");
         if cert.is_none() && key.is_none() && client_ca.is_none() {
             return TlsFiles::of_api(said);
         }
@@ -73,6 +74,11 @@ impl TlsFiles {
             client_ca: verify.then(|| file("tls.ca_cert", "./tls/cacert.pem")),
             renew: (!renew.is_zero()).then_some(renew),
         }))
+    }
+
+    /// Whether clients need a certificate too.
+    pub fn asks_certificates(&self) -> bool {
+        self.client_ca.is_some()
     }
 
     /// Reads them, and has them read again.
@@ -142,7 +148,7 @@ mod tests {
         let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
             panic!("{line} is no serve");
         };
-        TlsFiles::decide(&args, &environment(env))
+        TlsFiles::decide(Some(&args), &environment(env))
     }
 
     #[test]

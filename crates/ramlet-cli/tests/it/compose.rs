@@ -142,6 +142,17 @@ fn the_file_of_qdrants_documentation_comes_up() {
     container.write("storage/collections/c/config.json", "{}");
     let up = container.up(&["entrypoint.sh"], &[]);
     up.serves(None);
+    let health = Command::new(env!("CARGO_BIN_EXE_ramlet"))
+        .arg("health")
+        .env_clear()
+        .env("RAMLET_DEFAULTS", container.dir.path("defaults.yaml"))
+        .env("RAMLET_PORT", up.port.to_string())
+        .output()
+        .expect("the binary runs");
+    assert!(
+        health.status.success() && health.stdout.ends_with(b" is ready\n"),
+        "{health:?}"
+    );
     let log = container.log();
     assert!(log.contains("ramlet import --from"), "{log}");
     assert!(
