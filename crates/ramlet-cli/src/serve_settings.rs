@@ -164,7 +164,7 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
         .into_iter()
         .filter(|(bytes, _)| *bytes > 0)
         .min_by_key(|(bytes, _)| *bytes)?;
-    (memory.0 >= least + ramlet_io::PAGE as u64).then(|| {
+    (memory.0 >= least + ramlet_memory::page_bytes() as u64).then(|| {
         format!(
             "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
             ByteSize(least)

@@ -7,7 +7,10 @@ use anyhow::Result;
 
 /// `READY=1` once it listens, `STOPPING=1` when it ends. Nothing where no manager asks for it.
 pub fn tell(state: &str) {
-    let Some(socket) = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()) else {
+    let Some(socket) = std::env::var("NOTIFY_SOCKET")
+        .ok()
+        .filter(|name| !name.is_empty())
+    else {
         return;
     };
     if let Err(error) = send(&socket, state) {

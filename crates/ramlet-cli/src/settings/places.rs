@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use crate::settings::sources::Lookup;
+/// A variable's value by its name.
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Files to read, the weakest first. A file that is named must be there; those of a directory may be.
 pub fn files(config: &[PathBuf], dir: Option<&Path>, env: Lookup<'_>) -> Result<Vec<PathBuf>> {

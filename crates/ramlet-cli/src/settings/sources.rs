@@ -10,9 +10,6 @@ use crate::settings::qdrant::{FILES_OF_TLS, without_effect};
 use crate::settings::table::{self, SETTINGS, qdrant_variable, variable};
 use crate::settings::{places, yaml};
 
-/// A variable's value by its name.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 /// A value and who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
