@@ -154,7 +154,7 @@ fn what_is_reserved_follows_what_is_written() {
     let one = ledger.used();
     assert!(one <= 5 * page_bytes() as u64, "{one} bytes for 100");
     for _ in 0..10_000 {
-        appender.push(&vec![2; 100], 1).expect("room");
+        appender.push(&[2; 100], 1).expect("room");
     }
     let (used, written) = (ledger.used() as f64, 1_000_100.0);
     assert!(
