@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use ramlet_bench::BenchArgs;
 pub use ramlet_bench::files::Distance;
 use ramlet_bench::{count, count_within};
@@ -37,88 +38,101 @@ pub enum Command {
     Check(CheckArgs),
     /// Write a snapshot of what can be read of a damaged collection; nothing in the data directory changes
     Salvage(SalvageArgs),
+    /// Ask the server of this machine whether it is ready: for health checks. The exit code says it too
+    Health(HealthArgs),
+    /// Print the script that completes ramlet's commands and flags in a shell
+    Completion(CompletionArgs),
+    /// Write the pages of the manual into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
+    /// Read settings from this file (YAML); may be given several times, and the last goes before the others. Qdrant's files are read too
+    /// [env: RAMLET_CONFIG]
+    #[arg(long, value_name = "FILE", visible_alias = "config-path")]
+    pub config: Vec<PathBuf>,
+    /// Read config.yaml, $RUN_MODE.yaml (production.yaml without it) and local.yaml of this directory, those that are there, before --config
+    /// [env: RAMLET_CONFIG_DIR]
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
     /// RAM in all, as a memory cgroup counts it: 135MB, 128MiB, 1.5GB
-    /// [env: RAMLET_MEMORY] [default: the cgroup's limit, or else a quarter of the machine's RAM]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
-    /// Directory of the data [env: RAMLET_DATA, QDRANT__STORAGE__STORAGE_PATH] [default: ./ramlet-data]
+    /// Directory of the data
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Address to listen on [env: RAMLET_HOST, QDRANT__SERVICE__HOST] [default: 127.0.0.1]
+    /// Address to listen on
     #[arg(long)]
     pub host: Option<String>,
-    /// REST port; 0 takes a free one [env: RAMLET_PORT, QDRANT__SERVICE__HTTP_PORT] [default: 6333]
+    /// REST port; 0 takes a free one
     #[arg(long)]
     pub port: Option<u16>,
-    /// gRPC port, 0 takes a free one, `disabled` none [env: RAMLET_GRPC_PORT, QDRANT__SERVICE__GRPC_PORT] [default: 6334, if it is free]
+    /// gRPC port, 0 takes a free one, `disabled` none
     #[arg(long, value_name = "PORT")]
     pub grpc_port: Option<String>,
-    /// Key that may do everything [env: RAMLET_API_KEY, QDRANT__SERVICE__API_KEY]
+    /// Key that may do everything
     #[arg(long, value_name = "KEY")]
     pub api_key: Option<String>,
-    /// Another key that may do everything, while keys are changed [env: RAMLET_ALT_API_KEY, QDRANT__SERVICE__ALT_API_KEY]
+    /// Another key that may do everything, while keys are changed
     #[arg(long, value_name = "KEY")]
     pub alt_api_key: Option<String>,
-    /// Key that may only read [env: RAMLET_READ_ONLY_API_KEY, QDRANT__SERVICE__READ_ONLY_API_KEY]
+    /// Key that may only read
     #[arg(long, value_name = "KEY")]
     pub read_only_api_key: Option<String>,
-    /// Take tokens (JWT) that the admin key has signed as keys, each for what it says [env: RAMLET_JWT_RBAC, QDRANT__SERVICE__JWT_RBAC]
+    /// Take tokens (JWT) that the admin key has signed as keys, each for what it says
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub jwt_rbac: Option<bool>,
-    /// Write down who asks for what and whether it was allowed, in files of JSON lines [env: RAMLET_AUDIT, QDRANT__AUDIT__ENABLED]
+    /// Write down who asks for what and whether it was allowed, in files of JSON lines
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub audit: Option<bool>,
-    /// Directory of the audit log [env: RAMLET_AUDIT_DIR, QDRANT__AUDIT__DIR] [default: audit, in that of the data]
+    /// Directory of the audit log
     #[arg(long, value_name = "DIR")]
     pub audit_dir: Option<PathBuf>,
-    /// When a new file of the audit log is begun [env: RAMLET_AUDIT_ROTATION, QDRANT__AUDIT__ROTATION] [default: daily]
+    /// When a new file of the audit log is begun
     #[arg(long, value_enum)]
     pub audit_rotation: Option<Rotation>,
-    /// ... and at which size at the latest [env: RAMLET_AUDIT_FILE_SIZE] [default: 100MB]
+    /// ... and at which size at the latest
     #[arg(long, value_name = "SIZE")]
     pub audit_file_size: Option<ByteSize>,
-    /// Files of the audit log that are kept [env: RAMLET_AUDIT_FILES, QDRANT__AUDIT__MAX_LOG_FILES] [default: 7]
+    /// Files of the audit log that are kept
     #[arg(long, value_name = "N")]
     pub audit_files: Option<usize>,
     /// Write the address that X-Forwarded-For names: for servers that only a proxy reaches
-    /// [env: RAMLET_AUDIT_FORWARDED, QDRANT__AUDIT__TRUST_FORWARDED_HEADERS]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub audit_forwarded: Option<bool>,
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
     /// Encrypt all connections, REST and gRPC, with this certificate, or chain of them (PEM); it is read again every hour
-    /// [env: RAMLET_TLS_CERT, or QDRANT__SERVICE__ENABLE_TLS with QDRANT__TLS__CERT]
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
-    /// Key of that certificate (PEM) [env: RAMLET_TLS_KEY, QDRANT__TLS__KEY]
+    /// Key of that certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Let in only clients whose certificate one of these (PEM) has signed [env: RAMLET_TLS_CLIENT_CA, QDRANT__TLS__CA_CERT]
+    /// Let in only clients whose certificate one of these (PEM) has signed
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Let web pages of any origin use the server [env: RAMLET_CORS, QDRANT__SERVICE__ENABLE_CORS] [default: if a key is set]
+    /// Let web pages of any origin use the server
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub cors: Option<bool>,
-    /// How files are read [env: RAMLET_BACKEND, QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER] [default: auto]
+    /// Largest body of a request; more than 32MiB is never taken
+    #[arg(long, value_name = "SIZE")]
+    pub max_body: Option<ByteSize>,
+    /// How files are read
     #[arg(long, value_enum)]
     pub backend: Option<Backend>,
-    /// Don't measure the machine when its profile isn't there (2 s of reads in the background) [env: RAMLET_NO_PROBE]
+    /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
     #[arg(long)]
     pub no_probe: bool,
-    /// Directory of the snapshots [env: RAMLET_SNAPSHOTS, QDRANT__STORAGE__SNAPSHOTS_PATH] [default: snapshots, in that of
-    /// the data]
+    /// Directory of the snapshots
     #[arg(long, value_name = "DIR")]
     pub snapshots_path: Option<PathBuf>,
     /// Leave this collection closed; may be given several times. Its files aren't touched
     #[arg(long, value_name = "NAME")]
     pub skip_collection: Vec<String>,
     /// Let clients restore snapshots from http:// and https:// URLs: the server then connects to whatever host they name
-    /// [env: RAMLET_SNAPSHOTS_FROM_URLS]
     #[arg(long)]
     pub snapshots_from_urls: bool,
     /// Restore a collection from a snapshot before serving; may be given several times
@@ -130,9 +144,23 @@ pub struct ServeArgs {
     /// Let restored collections replace those that are there
     #[arg(long)]
     pub force_snapshot: bool,
-    /// Search threads [env: RAMLET_THREADS] [default: four a core, but at most one for each 8 MB of memory]
+    /// Search threads
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
+    /// What is logged: error, warn, info, debug, trace, or by module (info,ramlet=debug)
+    #[arg(long, value_name = "LEVEL")]
+    pub log: Option<String>,
+    // Flags of the API's server: taken, so that a command line of it works, and told to be without effect.
+    #[arg(long, hide = true)]
+    pub disable_telemetry: bool,
+    #[arg(long, hide = true)]
+    pub uri: Option<String>,
+    #[arg(long, hide = true)]
+    pub bootstrap: Option<String>,
+    #[arg(long, hide = true)]
+    pub reinit: bool,
+    #[arg(long, hide = true)]
+    pub stacktrace: bool,
 }
 
 /// How often the audit log's file changes.
@@ -458,6 +486,31 @@ pub struct SalvageArgs {
     /// The snapshot to write
     #[arg(value_name = "FILE.snapshot")]
     pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// Server to ask [default: where one with this environment and these files listens]
+    #[arg(long)]
+    pub url: Option<String>,
+    /// The server's file of settings, as for `serve` [env: RAMLET_CONFIG]
+    #[arg(long, value_name = "FILE", visible_alias = "config-path")]
+    pub config: Vec<PathBuf>,
+    /// The server's directory of settings, as for `serve` [env: RAMLET_CONFIG_DIR]
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The directory; it is made
+    pub dir: PathBuf,
 }
 
 /// Element types by the API's names.

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use ramlet::Engine;
 use ramlet_io::{Period, RollingBounds, RollingFiles};
 use ramlet_server::Audit;
 
 use crate::args::{Rotation, ServeArgs};
-use crate::env::{Env, first, truth};
+use crate::settings::Sources;
 use crate::size::ByteSize;
 
 const FILES: usize = 7;
@@ -27,28 +27,26 @@ pub struct AuditSettings {
 
 impl AuditSettings {
     /// `None`: no log is written.
-    pub fn decide(args: &ServeArgs, env: Env<'_>, data: &Path) -> Result<Option<AuditSettings>> {
-        let said = |flag: Option<bool>, names: &[&str]| match flag {
-            Some(said) => Ok(Some(said)),
-            None => truth(env, names),
+    pub fn decide(args: &ServeArgs, said: &Sources, data: &Path) -> Result<Option<AuditSettings>> {
+        let truth = |flag: Option<bool>, key: &str| match flag {
+            Some(told) => Ok(Some(told)),
+            None => said.truth(key),
         };
-        let on = said(args.audit, &["RAMLET_AUDIT", "QDRANT__AUDIT__ENABLED"])?;
-        if on != Some(true) {
+        if truth(args.audit, "audit")? != Some(true) {
             return Ok(None);
         }
         let dir = match &args.audit_dir {
             Some(dir) => Some(dir.clone()),
-            None => first(env, &["RAMLET_AUDIT_DIR", "QDRANT__AUDIT__DIR"]).map(|(_, dir)| dir.into()),
+            None => said.find("audit_dir").map(|found| found.value.into()),
         };
-        let forwarded = ["RAMLET_AUDIT_FORWARDED", "QDRANT__AUDIT__TRUST_FORWARDED_HEADERS"];
         Ok(Some(AuditSettings {
             dir: dir.unwrap_or_else(|| data.join("audit")),
             bounds: RollingBounds {
-                period: period(args.audit_rotation, env)?,
-                file_bytes: file_bytes(args.audit_file_size, env)?,
-                files: files(args.audit_files, env)?,
+                period: period(args.audit_rotation, said)?,
+                file_bytes: file_bytes(args.audit_file_size, said)?,
+                files: files(args.audit_files, said)?,
             },
-            trusts_forwarded: said(args.audit_forwarded, &forwarded)?.unwrap_or(false),
+            trusts_forwarded: truth(args.audit_forwarded, "audit_forwarded")?.unwrap_or(false),
         }))
     }
 
@@ -62,13 +60,12 @@ impl AuditSettings {
     }
 }
 
-fn period(flag: Option<Rotation>, env: Env<'_>) -> Result<Period> {
-    let names = ["RAMLET_AUDIT_ROTATION", "QDRANT__AUDIT__ROTATION"];
-    let rotation = match (flag, first(env, &names)) {
+fn period(flag: Option<Rotation>, said: &Sources) -> Result<Period> {
+    let rotation = match (flag, said.find("audit_rotation")) {
         (Some(rotation), _) => rotation,
         (None, None) => Rotation::Daily,
-        (None, Some((name, value))) => Rotation::from_str(&value, true)
-            .map_err(|_| anyhow!("{name}={value} is neither daily nor hourly"))?,
+        (None, Some(found)) => Rotation::from_str(&found.value, true)
+            .map_err(|_| found.wrong(&"it is neither daily nor hourly"))?,
     };
     Ok(match rotation {
         Rotation::Daily => Period::Day,
@@ -76,26 +73,23 @@ fn period(flag: Option<Rotation>, env: Env<'_>) -> Result<Period> {
     })
 }
 
-fn files(flag: Option<usize>, env: Env<'_>) -> Result<usize> {
-    let names = ["RAMLET_AUDIT_FILES", "QDRANT__AUDIT__MAX_LOG_FILES"];
-    let files = match (flag, first(env, &names)) {
+fn files(flag: Option<usize>, said: &Sources) -> Result<usize> {
+    let files = match (flag, said.find("audit_files")) {
         (Some(files), _) => files,
         (None, None) => FILES,
-        (None, Some((name, value))) => value
-            .parse()
-            .with_context(|| format!("{name}={value} is no number"))?,
+        (None, Some(found)) => found.value.parse().map_err(|_| found.wrong(&"it is no number"))?,
     };
     // As in the API: none is one.
     Ok(files.max(1))
 }
 
-fn file_bytes(flag: Option<ByteSize>, env: Env<'_>) -> Result<u64> {
-    match (flag, first(env, &["RAMLET_AUDIT_FILE_SIZE"])) {
+fn file_bytes(flag: Option<ByteSize>, said: &Sources) -> Result<u64> {
+    match (flag, said.find("audit_file_size")) {
         (Some(size), _) => Ok(size.0),
         (None, None) => Ok(FILE_BYTES),
-        (None, Some((name, value))) => match value.parse::<ByteSize>() {
+        (None, Some(found)) => match found.value.parse::<ByteSize>() {
             Ok(size) => Ok(size.0),
-            Err(why) => Err(anyhow!("{name}={value}: {why}")),
+            Err(why) => Err(found.wrong(&why)),
         },
     }
 }
@@ -106,13 +100,13 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::settings::environment;
 
     fn decide(line: &str, env: &[(&str, &str)]) -> Result<Option<AuditSettings>> {
         let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
             panic!("{line} is no serve");
         };
-        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
-        AuditSettings::decide(&args, &env, Path::new("data"))
+        AuditSettings::decide(&args, &environment(env), Path::new("data"))
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What the `ramlet` binary does: a library, so that fuzz targets reach what reads people's files.
 
+mod about;
 mod args;
 mod audit_settings;
 mod check_directory;
 mod descriptors;
-mod env;
+mod health;
 mod import;
 mod machine;
 mod output;
@@ -15,16 +16,20 @@ mod salvage;
 mod search;
 mod serve;
 mod serve_settings;
+mod settings;
 mod snapshots;
+mod supervisor;
 mod tls_settings;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;
 }
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use args::{Cli, Command};
 use output::note;
@@ -34,7 +39,8 @@ pub use import::each_point;
 
 /// The program, from its command line to its exit code.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = about::command().get_matches_from(words());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
@@ -44,6 +50,9 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => output::guarded(|| args.run()),
         Command::Check(args) => check_directory::run(args),
         Command::Salvage(args) => salvage::run(args),
+        Command::Health(args) => health::run(args),
+        Command::Completion(args) => about::completion(args),
+        Command::Man(args) => about::man(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,4 +61,14 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line. By the name of the API's server, or of its start script, the program serves: a command line of it works as it is.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == "qdrant" || name == "entrypoint.sh") {
+        words.insert(1, "serve".into());
+    }
+    words
 }

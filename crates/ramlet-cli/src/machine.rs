@@ -12,6 +12,7 @@ use crate::args::MachineArgs;
 use crate::output::{self, note};
 use crate::profile;
 use crate::serve_settings::data_directory;
+use crate::settings::Sources;
 
 /// The group that is the engine's own probe.
 const PROFILE: &str = "profile";
@@ -134,7 +135,7 @@ impl Places {
                 disk: dir.clone(),
             });
         }
-        let data = data_directory(None, &|name| std::env::var(name).ok());
+        let data = data_directory(None, &Sources::new(&[], None)?);
         let above = std::path::absolute(&data)?;
         let disk = above.ancestors().find(|path| path.is_dir());
         let disk = disk

@@ -17,6 +17,7 @@ use crate::args::{self, PlanArgs};
 use crate::output::{self, note};
 use crate::profile;
 use crate::serve_settings::data_directory;
+use crate::settings::Sources;
 use crate::size::ByteSize;
 
 /// Prints the plan, or says why there is none.
@@ -99,7 +100,7 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
             format!("machine as measured in {}", directory.display()),
         ));
     }
-    let here = data_directory(None, &|name| std::env::var(name).ok());
+    let here = data_directory(None, &Sources::new(&[], None)?);
     if let Some(machine) = profile::beside(&here) {
         return Ok((machine, format!("machine as measured in {}", here.display())));
     }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow};
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
-use ramlet_server::{AllocatorStats, LogLevel, ServerOptions, check_exposure, limits};
+use ramlet_server::{AllocatorStats, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -17,8 +17,10 @@ use crate::args::ServeArgs;
 use crate::descriptors;
 use crate::profile;
 use crate::serve_settings::Settings;
+use crate::settings::Sources;
 use crate::size::ByteSize;
 use crate::snapshots;
+use crate::supervisor;
 use crate::tls_settings::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
@@ -26,14 +28,29 @@ const ENGINE_THREADS: usize = 2;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {
-    let log_level = begin_log();
+    let said = Sources::new(&args.config, args.config_dir.as_deref())?;
+    let log_level = begin_log(args, &said)?;
+    for file in said.files() {
+        tracing::info!("settings of {}", file.display());
+    }
+    for notice in said.notices() {
+        tracing::warn!("{notice}");
+    }
+    tell_flags_without_effect(args);
     descriptors::raise();
     if let Err(error) = ramlet_io::read_code_in_portions() {
         tracing::warn!("the program's code is read ahead of, as the disk is set: {error}");
     }
-    let settings = Settings::new(args)?;
+    let settings = Settings::new(args, &said)?;
     let has_key = settings.api_key.is_some() || settings.alt_api_key.is_some();
     check_exposure(&settings.host, has_key, settings.insecure).map_err(|e| anyhow!(e))?;
+    if !has_key && !is_loopback(&settings.host) {
+        tracing::warn!(
+            "no key is set: whoever reaches {}:{} reads and deletes all data; --api-key sets one",
+            settings.host,
+            settings.port
+        );
+    }
     if settings.jwt_rbac && !has_key {
         return Err(anyhow!("--jwt-rbac needs --api-key: tokens are signed with it"));
     }
@@ -52,6 +69,12 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
 
     let path = &settings.data;
+    if path.join("raft_state.json").exists() {
+        tracing::warn!(
+            "{} holds the storage of a Qdrant server, whose files aren't read. `ramlet import --from URL` copies from one that runs",
+            path.display()
+        );
+    }
     let (storage, fallback) = ramlet_io::open_best(path, settings.backend)
         .with_context(|| format!("opening {}", path.display()))?;
     if let Some(why) = fallback {
@@ -90,6 +113,13 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.read_only_api_key = settings.read_only_api_key;
     options.jwt_rbac = settings.jwt_rbac;
     options.cors = settings.cors;
+    if let Some(bytes) = settings.max_body_bytes {
+        if bytes > limits::VECTOR_BODY_BYTES {
+            let most = limits::VECTOR_BODY_BYTES;
+            tracing::warn!("a largest body of {bytes} bytes is more than the {most} that are ever taken");
+        }
+        options.body_bytes_max = bytes;
+    }
     options.allocator = Some(allocator_stats);
     options.log_level = Some(log_level);
     options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
@@ -107,10 +137,17 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     served
 }
 
-/// Logs to standard error, what `RAMLET_LOG` says, or `/logger` of the server.
-fn begin_log() -> LogLevel {
+/// Logs to standard error, what `--log` says, or `/logger` of the server.
+fn begin_log(args: &ServeArgs, said: &Sources) -> Result<LogLevel> {
     // The library of HTTP/2 tells of each connection that it ends for an attack: 700 lines a second from 24 clients.
-    let filter = EnvFilter::try_from_env("RAMLET_LOG").unwrap_or_else(|_| EnvFilter::new("info,h2=error"));
+    let filter = match (&args.log, said.find("log")) {
+        (Some(told), _) => EnvFilter::try_new(told).map_err(|why| anyhow!("--log {told}: {why}"))?,
+        (None, Some(found)) => match found.value.to_ascii_lowercase().as_str() {
+            "info" => EnvFilter::new("info,h2=error"),
+            _ => EnvFilter::try_new(&found.value).map_err(|why| found.wrong(&why))?,
+        },
+        (None, None) => EnvFilter::new("info,h2=error"),
+    };
     let log = tracing_subscriber::fmt()
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
@@ -118,12 +155,39 @@ fn begin_log() -> LogLevel {
         .with_filter_reloading();
     let (seen, changed) = (log.reload_handle(), log.reload_handle());
     log.init();
-    LogLevel {
+    Ok(LogLevel {
         get: Arc::new(move || seen.with_current(ToString::to_string).unwrap_or_default()),
         set: Arc::new(move |level| {
             let filter = EnvFilter::try_new(level).map_err(|e| e.to_string())?;
             changed.reload(filter).map_err(|e| e.to_string())
         }),
+    })
+}
+
+/// Flags of the API's server. Nothing is sent to anybody, with or without `--disable-telemetry`.
+fn tell_flags_without_effect(args: &ServeArgs) {
+    let flags = [
+        (
+            "--uri",
+            args.uri.is_some(),
+            "Ramlet is one process and has no cluster",
+        ),
+        (
+            "--bootstrap",
+            args.bootstrap.is_some(),
+            "Ramlet is one process and has no cluster",
+        ),
+        (
+            "--reinit",
+            args.reinit,
+            "Ramlet is one process and has no cluster",
+        ),
+        ("--stacktrace", args.stacktrace, "`/issues` says what is wrong"),
+    ];
+    for (flag, given, why) in flags {
+        if given {
+            tracing::warn!("{flag} is without effect here: {why}");
+        }
     }
 }
 
@@ -140,12 +204,14 @@ async fn serve(options: ServerOptions) -> Result<()> {
     if let Some(addr) = server.grpc_addr() {
         say(format_args!("gRPC on {addr}"));
     }
+    supervisor::tell("READY=1");
     let stop = async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
         tracing::info!("stopping");
+        supervisor::tell("STOPPING=1");
     };
     Ok(server.serve(stop).await?)
 }

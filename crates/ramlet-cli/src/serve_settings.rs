@@ -1,9 +1,9 @@
-//! What `ramlet serve` runs with: flags, then the environment (our names, then Qdrant's), then defaults.
+//! What `ramlet serve` runs with: flags, then what the environment and the files say, then defaults.
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
@@ -12,7 +12,7 @@ use ramlet_server::GrpcPort;
 
 use crate::args::{self, ServeArgs};
 use crate::audit_settings::AuditSettings;
-use crate::env::{Env, first, truth};
+use crate::settings::{Found, Sources};
 use crate::size::ByteSize;
 use crate::tls_settings::TlsFiles;
 
@@ -21,7 +21,7 @@ use crate::tls_settings::TlsFiles;
 pub struct Settings {
     pub memory: ByteSize,
     /// Where the figure comes from, for the line that is printed at the start.
-    pub memory_origin: &'static str,
+    pub memory_origin: String,
     pub data: PathBuf,
     /// `None`: within `data`.
     pub snapshots: Option<PathBuf>,
@@ -37,6 +37,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// `None`: if a key is set.
     pub cors: Option<bool>,
+    /// `None`: what each route takes.
+    pub max_body_bytes: Option<u64>,
     pub insecure: bool,
     pub backend: Backend,
     pub search_threads: usize,
@@ -45,67 +47,56 @@ pub struct Settings {
     pub snapshots_from_urls: bool,
 }
 
-const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
-
 impl Settings {
-    /// Decides from the flags and the process's environment.
-    pub fn new(args: &ServeArgs) -> Result<Settings> {
-        let env = |name: &str| std::env::var(name).ok();
-        Settings::decide(args, &env, cgroup_memory_limit(), || machine().ram_bytes)
+    /// Decides from the flags, the environment and the files.
+    pub fn new(args: &ServeArgs, said: &Sources) -> Result<Settings> {
+        Settings::decide(args, said, cgroup_memory_limit(), || machine().ram_bytes)
     }
 
-    fn decide(args: &ServeArgs, env: Env, cgroup: Option<u64>, ram: impl Fn() -> u64) -> Result<Settings> {
+    fn decide(
+        args: &ServeArgs,
+        said: &Sources,
+        cgroup: Option<u64>,
+        ram: impl Fn() -> u64,
+    ) -> Result<Settings> {
         refuse_empty_keys(args)?;
-        let (memory, memory_origin) = memory(memory_wish(args.memory, env)?, cgroup, ram)?;
+        let (memory, memory_origin) = memory(args.memory, said, cgroup, ram)?;
         let cores = available_parallelism().map_or(1, usize::from);
-        let text = |flag: &Option<String>, names: &[&str]| {
-            flag.clone().or_else(|| first(env, names).map(|(_, v)| v))
+        let text = |flag: &Option<String>, key: &str| {
+            flag.clone().or_else(|| said.find(key).map(|found| found.value))
         };
-        let port = match (
-            args.port,
-            first(env, &["RAMLET_PORT", "QDRANT__SERVICE__HTTP_PORT"]),
-        ) {
-            (Some(port), _) => port,
-            (None, Some((name, value))) => value
-                .parse()
-                .with_context(|| format!("{name}={value} is no port"))?,
-            (None, None) => 6333,
+        let truth = |flag: Option<bool>, key: &str| match flag {
+            Some(told) => Ok(Some(told)),
+            None => said.truth(key),
         };
-        let data = data_directory(args.data.as_deref(), env);
+        // A flag that is there says yes, and none says nothing.
+        let switch =
+            |flag: bool, key: &str| Ok::<bool, anyhow::Error>(flag || said.truth(key)?.unwrap_or(false));
+        let data = data_directory(args.data.as_deref(), said);
         Ok(Settings {
             memory,
             memory_origin,
-            audit: AuditSettings::decide(args, env, &data)?,
+            audit: AuditSettings::decide(args, said, &data)?,
             data,
-            snapshots: args.snapshots_path.clone().or_else(|| {
-                let names = ["RAMLET_SNAPSHOTS", "QDRANT__STORAGE__SNAPSHOTS_PATH"];
-                first(env, &names).map(|(_, path)| path.into())
-            }),
-            host: text(&args.host, &["RAMLET_HOST", "QDRANT__SERVICE__HOST"])
-                .unwrap_or_else(|| "127.0.0.1".into()),
-            port,
-            grpc_port: grpc_port(args.grpc_port.as_deref(), env)?,
-            api_key: text(&args.api_key, &["RAMLET_API_KEY", "QDRANT__SERVICE__API_KEY"]),
-            alt_api_key: text(
-                &args.alt_api_key,
-                &["RAMLET_ALT_API_KEY", "QDRANT__SERVICE__ALT_API_KEY"],
-            ),
-            jwt_rbac: match args.jwt_rbac {
-                Some(said) => said,
-                None => truth(env, &["RAMLET_JWT_RBAC", "QDRANT__SERVICE__JWT_RBAC"])?.unwrap_or(false),
-            },
-            tls: TlsFiles::decide(args, env)?,
-            cors: cors(args.cors, env)?,
-            read_only_api_key: text(
-                &args.read_only_api_key,
-                &["RAMLET_READ_ONLY_API_KEY", "QDRANT__SERVICE__READ_ONLY_API_KEY"],
-            ),
-            insecure: args.insecure,
-            backend: backend(args.backend, env)?,
-            probe: !(args.no_probe || truth(env, &["RAMLET_NO_PROBE"])?.unwrap_or(false)),
-            snapshots_from_urls: args.snapshots_from_urls
-                || truth(env, &["RAMLET_SNAPSHOTS_FROM_URLS"])?.unwrap_or(false),
-            search_threads: threads_wish(args.threads, env)?
+            snapshots: args
+                .snapshots_path
+                .clone()
+                .or_else(|| said.find("snapshots_path").map(|found| found.value.into())),
+            host: text(&args.host, "host").unwrap_or_else(|| "127.0.0.1".into()),
+            port: port(args.port, said)?,
+            grpc_port: grpc_port(args.grpc_port.as_deref(), said)?,
+            api_key: text(&args.api_key, "api_key"),
+            alt_api_key: text(&args.alt_api_key, "alt_api_key"),
+            jwt_rbac: truth(args.jwt_rbac, "jwt_rbac")?.unwrap_or(false),
+            tls: TlsFiles::decide(Some(args), said)?,
+            cors: truth(args.cors, "cors")?,
+            max_body_bytes: max_body(args.max_body, said)?,
+            read_only_api_key: text(&args.read_only_api_key, "read_only_api_key"),
+            insecure: switch(args.insecure, "insecure")?,
+            backend: backend(args.backend, said)?,
+            probe: !switch(args.no_probe, "no_probe")?,
+            snapshots_from_urls: switch(args.snapshots_from_urls, "snapshots_from_urls")?,
+            search_threads: threads_wish(args.threads, said)?
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
     }
@@ -114,6 +105,34 @@ impl Settings {
     pub fn memory_warning(&self) -> Option<String> {
         too_much(self.memory, cgroup_memory_limit(), machine().ram_bytes)
     }
+}
+
+/// Where this machine reaches the server that runs with the same environment and files.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reached {
+    pub url: String,
+    /// Only clients with a certificate are let in.
+    pub asks_certificates: bool,
+}
+
+/// See [`Reached`].
+pub fn reached(said: &Sources) -> Result<Reached> {
+    let host = said
+        .find("host")
+        .map_or_else(|| "127.0.0.1".to_owned(), |found| found.value);
+    // What listens on all addresses listens on this one.
+    let host = match host.trim_start_matches('[').trim_end_matches(']') {
+        "0.0.0.0" => "127.0.0.1".to_owned(),
+        "::" => "[::1]".to_owned(),
+        bare if bare.contains(':') => format!("[{bare}]"),
+        bare => bare.to_owned(),
+    };
+    let tls = TlsFiles::decide(None, said)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    Ok(Reached {
+        url: format!("{scheme}://{host}:{}", port(None, said)?),
+        asks_certificates: tls.is_some_and(|files| files.asks_certificates()),
+    })
 }
 
 /// An empty key is an unset variable of whoever starts the server, and would leave it open.
@@ -145,7 +164,7 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
         .into_iter()
         .filter(|(bytes, _)| *bytes > 0)
         .min_by_key(|(bytes, _)| *bytes)?;
-    (memory.0 >= least + ramlet_io::PAGE as u64).then(|| {
+    (memory.0 >= least + ramlet_memory::page_bytes() as u64).then(|| {
         format!(
             "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
             ByteSize(least)
@@ -154,51 +173,80 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
 }
 
 /// Where the data is, and the machine's profile beside it: the same for every command.
-pub fn data_directory(flag: Option<&Path>, env: Env) -> PathBuf {
-    let named = || first(env, &["RAMLET_DATA", "QDRANT__STORAGE__STORAGE_PATH"]).map(|(_, v)| v.into());
+pub fn data_directory(flag: Option<&Path>, said: &Sources) -> PathBuf {
+    let named = || said.find("data").map(|found| found.value.into());
     flag.map(Path::to_owned)
         .or_else(named)
         .unwrap_or_else(|| "./ramlet-data".into())
 }
 
-/// A port or "disabled"; when nothing is said, 6334 if it can be had.
-fn grpc_port(flag: Option<&str>, env: Env) -> Result<GrpcPort> {
-    let named = || first(env, &["RAMLET_GRPC_PORT", "QDRANT__SERVICE__GRPC_PORT"]);
-    let (name, value) = match flag {
-        Some(value) => ("--grpc-port".to_owned(), value.to_owned()),
-        None => match named() {
-            Some(said) => said,
-            None => return Ok(GrpcPort::IfFree(6334)),
-        },
-    };
-    if ["disabled", "off", "null"].contains(&value.to_ascii_lowercase().as_str()) {
-        return Ok(GrpcPort::Off);
+fn port(flag: Option<u16>, said: &Sources) -> Result<u16> {
+    match (flag, said.find("port")) {
+        (Some(port), _) => Ok(port),
+        (None, Some(found)) => found.value.parse().map_err(|_| found.wrong(&"it is no port")),
+        (None, None) => Ok(6333),
     }
-    let port = value
-        .parse()
-        .with_context(|| format!("{name}={value} is no port, and not `disabled`"))?;
-    Ok(GrpcPort::At(port))
 }
 
-fn cors(flag: Option<bool>, env: Env) -> Result<Option<bool>> {
-    match flag {
-        Some(said) => Ok(Some(said)),
-        None => truth(env, &["RAMLET_CORS", "QDRANT__SERVICE__ENABLE_CORS"]),
+/// A port or "disabled"; when nothing is said, 6334 if it can be had.
+fn grpc_port(flag: Option<&str>, said: &Sources) -> Result<GrpcPort> {
+    let told = flag.map(|value| Found {
+        name: "--grpc-port".to_owned(),
+        value: value.to_owned(),
+        by_qdrants_name: false,
+    });
+    let Some(found) = told.or_else(|| said.find("grpc_port")) else {
+        return Ok(GrpcPort::IfFree(6334));
+    };
+    if ["disabled", "off", "null"].contains(&found.value.to_ascii_lowercase().as_str()) {
+        return Ok(GrpcPort::Off);
+    }
+    let port = found.value.parse();
+    Ok(GrpcPort::At(port.map_err(|_| {
+        found.wrong(&"it is no port, and not `disabled`")
+    })?))
+}
+
+/// Theirs is a number of MiB.
+fn max_body(flag: Option<ByteSize>, said: &Sources) -> Result<Option<u64>> {
+    let bytes = match (flag, said.find("max_body")) {
+        (Some(size), _) => size.0,
+        (None, None) => return Ok(None),
+        (None, Some(found)) if found.by_qdrants_name => {
+            let mib: u64 = found
+                .value
+                .parse()
+                .map_err(|_| found.wrong(&"it is no number of megabytes"))?;
+            mib.saturating_mul(1 << 20)
+        }
+        (None, Some(found)) => {
+            found
+                .value
+                .parse::<ByteSize>()
+                .map_err(|why| found.wrong(&why))?
+                .0
+        }
+    };
+    match bytes {
+        0 => Err(anyhow!(
+            "a largest body of 0 bytes lets nothing in: say at least 1MiB, or leave it out"
+        )),
+        bytes => Ok(Some(bytes)),
     }
 }
 
 /// The flag, our name, the API server's: there `async_scorer` is io_uring or not.
-fn backend(flag: Option<args::Backend>, env: Env) -> Result<Backend> {
-    let chosen = match (flag, first(env, &["RAMLET_BACKEND", ASYNC_SCORER])) {
+fn backend(flag: Option<args::Backend>, said: &Sources) -> Result<Backend> {
+    let chosen = match (flag, said.find("backend")) {
         (Some(backend), _) => backend,
         (None, None) => args::Backend::Auto,
-        (None, Some((name, _))) if name == ASYNC_SCORER => match truth(env, &[ASYNC_SCORER])? {
-            Some(false) => args::Backend::Pread,
+        (None, Some(found)) if found.by_qdrants_name => match found.truth()? {
+            false => args::Backend::Pread,
             // As there, the server starts without it where the kernel refuses it, and says so.
-            _ => args::Backend::Auto,
+            true => args::Backend::Auto,
         },
-        (None, Some((name, value))) => args::Backend::from_str(&value, true)
-            .map_err(|_| anyhow!("{name}={value} is not auto, io_uring, pread or mmap"))?,
+        (None, Some(found)) => args::Backend::from_str(&found.value, true)
+            .map_err(|_| found.wrong(&"it is not auto, io_uring, pread or mmap"))?,
     };
     Ok(match chosen {
         args::Backend::Auto => Backend::Auto,
@@ -208,37 +256,34 @@ fn backend(flag: Option<args::Backend>, env: Env) -> Result<Backend> {
     })
 }
 
-fn memory_wish(flag: Option<ByteSize>, env: Env) -> Result<Option<ByteSize>> {
-    match (flag, first(env, &["RAMLET_MEMORY"])) {
-        (None, Some((name, value))) => match value.parse() {
-            Ok(size) => Ok(Some(size)),
-            Err(why) => Err(anyhow!("{name}={value}: {why}")),
-        },
-        (flag, _) => Ok(flag),
-    }
-}
-
-fn threads_wish(flag: Option<u16>, env: Env) -> Result<Option<u16>> {
-    match (flag, first(env, &["RAMLET_THREADS"])) {
-        (None, Some((name, value))) => match args::threads(&value) {
+fn threads_wish(flag: Option<u16>, said: &Sources) -> Result<Option<u16>> {
+    match (flag, said.find("threads")) {
+        // Theirs for "choose".
+        (None, Some(found)) if found.by_qdrants_name && found.value == "0" => Ok(None),
+        (None, Some(found)) => match args::threads(&found.value) {
             Ok(threads) => Ok(Some(threads)),
-            Err(why) => Err(anyhow!("{name}={value}: {why}")),
+            Err(why) => Err(found.wrong(&why)),
         },
         (flag, _) => Ok(flag),
     }
 }
 
-/// What was wished for, the cgroup's limit, a quarter of the machine.
+/// What was wished for, the cgroup's limit, a quarter of the machine; and which of them it was.
 fn memory(
     flag: Option<ByteSize>,
+    said: &Sources,
     cgroup: Option<u64>,
     ram: impl Fn() -> u64,
-) -> Result<(ByteSize, &'static str)> {
+) -> Result<(ByteSize, String)> {
     if let Some(memory) = flag {
-        return Ok((memory, "as told"));
+        return Ok((memory, "as told".to_owned()));
+    }
+    if let Some(found) = said.find("memory") {
+        let memory = found.value.parse().map_err(|why: String| found.wrong(&why))?;
+        return Ok((memory, format!("as told by {}", found.name)));
     }
     if let Some(limit) = cgroup {
-        return Ok((ByteSize(limit), "the cgroup's limit"));
+        return Ok((ByteSize(limit), "the cgroup's limit".to_owned()));
     }
     match ram() {
         0 => Err(anyhow!(
@@ -246,7 +291,7 @@ fn memory(
         )),
         bytes => Ok((
             ByteSize(bytes / 4),
-            "a quarter of the machine's RAM; --memory sets another",
+            "a quarter of the machine's RAM; --memory sets another".to_owned(),
         )),
     }
 }
@@ -257,13 +302,15 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::settings::environment;
+
+    const ASYNC_SCORER: &str = "QDRANT__STORAGE__PERFORMANCE__ASYNC_SCORER";
 
     fn decide(line: &str, env: &[(&str, &str)], cgroup: Option<u64>) -> Result<Settings> {
         let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
             panic!("{line} is no serve");
         };
-        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
-        Settings::decide(&args, &env, cgroup, || 8_000_000_000)
+        Settings::decide(&args, &environment(env), cgroup, || 8_000_000_000)
     }
 
     #[test]
@@ -291,6 +338,55 @@ mod tests {
         let settings = decide("ramlet serve", &[("RAMLET_PORT", "")], None).unwrap();
         assert_eq!((settings.port, settings.host.as_str()), (6333, "127.0.0.1"));
         assert!(settings.api_key.is_none());
+    }
+
+    #[test]
+    fn where_the_server_is_reached() {
+        let check = |env: &[(&str, &str)], url: &str, asks_certificates| {
+            let seen = reached(&environment(env)).unwrap();
+            assert_eq!(
+                (seen.url.as_str(), seen.asks_certificates),
+                (url, asks_certificates)
+            );
+        };
+        check(&[], "http://127.0.0.1:6333", false);
+        let all = [("RAMLET_HOST", "0.0.0.0"), ("QDRANT__SERVICE__HTTP_PORT", "7000")];
+        check(&all, "http://127.0.0.1:7000", false);
+        check(&[("RAMLET_HOST", "::")], "http://[::1]:6333", false);
+        check(&[("RAMLET_HOST", "10.1.2.3")], "http://10.1.2.3:6333", false);
+        let tls = [
+            ("QDRANT__SERVICE__ENABLE_TLS", "1"),
+            ("QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE", "1"),
+        ];
+        check(&tls[..1], "https://127.0.0.1:6333", false);
+        check(&tls, "https://127.0.0.1:6333", true);
+    }
+
+    #[test]
+    fn the_largest_body_by_every_name() {
+        let body = |line: &str, env: &[(&str, &str)]| decide(line, env, None).map(|s| s.max_body_bytes);
+        let theirs = [("QDRANT__SERVICE__MAX_REQUEST_SIZE_MB", "16")];
+        assert_eq!(body("ramlet serve", &[]).unwrap(), None);
+        assert_eq!(body("ramlet serve", &theirs).unwrap(), Some(16 << 20));
+        assert_eq!(
+            body("ramlet serve --max-body 2MB", &theirs).unwrap(),
+            Some(2_000_000)
+        );
+        assert!(body("ramlet serve --max-body 0MB", &[]).is_err());
+        assert!(body("ramlet serve", &[("QDRANT__SERVICE__MAX_REQUEST_SIZE_MB", "big")]).is_err());
+    }
+
+    #[test]
+    fn their_words_for_choose() {
+        let env = [("QDRANT__STORAGE__PERFORMANCE__MAX_SEARCH_THREADS", "0")];
+        let by_default = decide("ramlet serve", &[], None).unwrap().search_threads;
+        assert_eq!(
+            decide("ramlet serve", &env, None).unwrap().search_threads,
+            by_default
+        );
+        let env = [("QDRANT__STORAGE__PERFORMANCE__MAX_SEARCH_THREADS", "3")];
+        assert_eq!(decide("ramlet serve", &env, None).unwrap().search_threads, 3);
+        assert!(decide("ramlet serve", &[("RAMLET_THREADS", "0")], None).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ramlet_server::Tls;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use crate::args::ServeArgs;
-use crate::env::{Env, first, truth};
+use crate::settings::Sources;
 
 /// Certificates are asked for once an hour whether they were replaced, as by the API's server.
 const RENEW: Duration = Duration::from_secs(3600);
@@ -26,16 +26,17 @@ pub struct TlsFiles {
 
 impl TlsFiles {
     /// The flags, our names, the API server's, which has files of its own where they aren't named.
-    pub fn decide(args: &ServeArgs, env: Env<'_>) -> Result<Option<TlsFiles>> {
-        let named = |flag: &Option<PathBuf>, name: &str| {
-            flag.clone()
-                .or_else(|| first(env, &[name]).map(|(_, path)| path.into()))
+    pub fn decide(args: Option<&ServeArgs>, said: &Sources) -> Result<Option<TlsFiles>> {
+        let named = |flag: Option<&Option<PathBuf>>, key: &str| {
+            flag.cloned()
+                .flatten()
+                .or_else(|| said.find(key).map(|found| found.value.into()))
         };
-        let cert = named(&args.tls_cert, "RAMLET_TLS_CERT");
-        let key = named(&args.tls_key, "RAMLET_TLS_KEY");
-        let client_ca = named(&args.tls_client_ca, "RAMLET_TLS_CLIENT_CA");
+        let cert = named(args.map(|args| &args.tls_cert), "tls_cert");
+        let key = named(args.map(|args| &args.tls_key), "tls_key");
+        let client_ca = named(args.map(|args| &args.tls_client_ca), "tls_client_ca");
         if cert.is_none() && key.is_none() && client_ca.is_none() {
-            return TlsFiles::of_api(env);
+            return TlsFiles::of_api(said);
         }
         match (cert, key) {
             (Some(cert), Some(key)) => Ok(Some(TlsFiles {
@@ -50,29 +51,34 @@ impl TlsFiles {
         }
     }
 
-    fn of_api(env: Env<'_>) -> Result<Option<TlsFiles>> {
-        if truth(env, &["QDRANT__SERVICE__ENABLE_TLS"])? != Some(true) {
+    fn of_api(said: &Sources) -> Result<Option<TlsFiles>> {
+        let truth = |key: &str| said.find_qdrants(key).map(|found| found.truth()).transpose();
+        if truth("service.enable_tls")? != Some(true) {
             return Ok(None);
         }
-        let file = |name: &str, usual: &str| {
-            first(env, &[name]).map_or_else(|| usual.into(), |(_, path)| PathBuf::from(path))
+        let file = |key: &str, usual: &str| {
+            said.find_qdrants(key)
+                .map_or_else(|| usual.into(), |found| PathBuf::from(found.value))
         };
-        let renew = match first(env, &["QDRANT__TLS__CERT_TTL"]) {
+        let renew = match said.find_qdrants("tls.cert_ttl") {
             None => RENEW,
-            Some((name, value)) => {
-                let seconds = value.parse();
-                Duration::from_secs(
-                    seconds.with_context(|| format!("{name}={value} is no number of seconds"))?,
-                )
+            Some(found) => {
+                let seconds = found.value.parse();
+                Duration::from_secs(seconds.map_err(|_| found.wrong(&"it is no number of seconds"))?)
             }
         };
-        let verify = truth(env, &["QDRANT__SERVICE__VERIFY_HTTPS_CLIENT_CERTIFICATE"])? == Some(true);
+        let verify = truth("service.verify_https_client_certificate")? == Some(true);
         Ok(Some(TlsFiles {
-            cert: file("QDRANT__TLS__CERT", "./tls/cert.pem"),
-            key: file("QDRANT__TLS__KEY", "./tls/key.pem"),
-            client_ca: verify.then(|| file("QDRANT__TLS__CA_CERT", "./tls/cacert.pem")),
+            cert: file("tls.cert", "./tls/cert.pem"),
+            key: file("tls.key", "./tls/key.pem"),
+            client_ca: verify.then(|| file("tls.ca_cert", "./tls/cacert.pem")),
             renew: (!renew.is_zero()).then_some(renew),
         }))
+    }
+
+    /// Whether clients need a certificate too.
+    pub fn asks_certificates(&self) -> bool {
+        self.client_ca.is_some()
     }
 
     /// Reads them, and has them read again.
@@ -136,16 +142,13 @@ mod tests {
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::settings::environment;
 
     fn decide(line: &str, env: &[(&str, &str)]) -> Result<Option<TlsFiles>> {
         let Command::Serve(args) = Cli::try_parse_from(line.split(' '))?.command else {
             panic!("{line} is no serve");
         };
-        let of = |name: &str| {
-            let found = env.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| value.to_string())
-        };
-        TlsFiles::decide(&args, &of)
+        TlsFiles::decide(Some(&args), &environment(env))
     }
 
     #[test]

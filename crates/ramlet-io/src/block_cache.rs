@@ -5,7 +5,7 @@ mod shard;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ramlet_memory::{Consumer, OverBudget, Reservation};
+use ramlet_memory::{Consumer, OverBudget, Reservation, page_bytes};
 
 use crate::storage::PAGE;
 use shard::{PageKey, Shard};
@@ -46,7 +46,9 @@ impl BlockCache {
         let count = (pages / SHARD_PAGES_MIN).clamp(1, SHARDS_MAX);
         // A power of two, so that a hash picks a shard by its low bits.
         let count = 1usize << count.ilog2();
-        let shard_pages = pages / count;
+        // Each shard is a mapping of its own, in whole pages of the machine, which may be larger than ours.
+        let step = page_bytes() / PAGE;
+        let shard_pages = pages / count / step * step;
         let metadata = consumer.reserve((count * Shard::metadata_bytes(shard_pages)) as u64)?;
         let mut shards = Vec::with_capacity(count);
         for _ in 0..count {

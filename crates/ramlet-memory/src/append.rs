@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::PAGE;
 use crate::anon_buf::AnonBuf;
 use crate::ledger::Consumer;
 use crate::reservation::{OverBudget, Reservation};
+use crate::{PAGE, page_bytes};
 
 /// The reading side of append-only memory: bytes that are written once, never move and never change.
 ///
@@ -19,7 +19,7 @@ pub struct AppendRegion {
     shared: Arc<Shared>,
 }
 
-/// Pages of a chunk are reserved in steps of this, just before they are first touched.
+/// Pages of a chunk are reserved in steps of this, or of a page where that is larger, just before they are first touched.
 const STEP_BYTES: usize = 4 * PAGE;
 
 /// Places for chunks are made in groups of this many.
@@ -90,7 +90,9 @@ impl Shared {
     /// Makes sure that the first `end` bytes of a chunk are paid for.
     fn pay(&self, chunk: &Chunk, end: usize) -> Result<(), OverBudget> {
         let mut held = chunk.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = end.next_multiple_of(STEP_BYTES).min(chunk.buf.capacity()) as u64;
+        let wanted = end
+            .next_multiple_of(STEP_BYTES.max(page_bytes()))
+            .min(chunk.buf.capacity()) as u64;
         let more = wanted.saturating_sub(held.bytes());
         if more > 0 {
             held.grow(more)?;

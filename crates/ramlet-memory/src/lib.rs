@@ -13,6 +13,8 @@ mod ledger;
 mod reclaimable_buf;
 mod reservation;
 
+use std::sync::OnceLock;
+
 pub use anon_buf::AnonBuf;
 pub use append::{AppendRegion, Appender, Span};
 pub use budget::{BudgetRequest, BudgetRow, BudgetTable, RowKind, TooSmall};
@@ -21,12 +23,22 @@ pub use ledger::{Consumer, ConsumerReport, Ledger, Reclaim};
 pub use reclaimable_buf::{ReclaimableBuf, ReclaimableView};
 pub use reservation::{OverBudget, Reservation};
 
-/// Granularity of mapped memory, in bytes; also the alignment of every [`AnonBuf`].
+/// The least page that a machine has, in bytes; every [`AnonBuf`] begins at a multiple of it. For what memory costs see [`page_bytes`].
 pub const PAGE: usize = 4096;
+
+/// Granularity of mapped memory on this machine, in bytes: 4 KiB on x86-64, 4, 16 or 64 KiB on ARM.
+pub fn page_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    // SAFETY: it reads a constant of the system.
+    *BYTES.get_or_init(|| match unsafe { libc::sysconf(libc::_SC_PAGESIZE) } {
+        bytes if bytes > PAGE as libc::c_long => bytes as usize,
+        _ => PAGE,
+    })
+}
 
 /// `bytes` rounded up to whole pages.
 pub(crate) fn page_up(bytes: usize) -> usize {
     bytes
-        .checked_next_multiple_of(PAGE)
+        .checked_next_multiple_of(page_bytes())
         .expect("a length within the address space")
 }

@@ -24,6 +24,8 @@ pub struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) keys: Keys,
     pub(crate) audit: Option<Arc<Audit>>,
+    /// Largest body of any route, bytes.
+    pub(crate) body_bytes_max: u64,
     /// Account of bodies and of what is parsed from them.
     pub(crate) requests: Consumer,
     /// Account of answers until they are sent.
@@ -76,6 +78,7 @@ impl App {
         Arc::new(App {
             keys: Keys::new(&options),
             audit: options.audit,
+            body_bytes_max: options.body_bytes_max,
             requests: ledger.consumer("requests", options.request_bytes),
             responses: ledger.consumer("responses", options.response_bytes),
             streams: ledger.consumer("streams", options.response_bytes),

@@ -55,6 +55,14 @@ impl BodyRule {
         per_open: 0,
     };
 
+    /// The same for bodies of at most `most` bytes.
+    pub fn within(self, most: u64) -> BodyRule {
+        BodyRule {
+            cap: self.cap.min(most),
+            ..self
+        }
+    }
+
     /// Refuses a body of `len` bytes that is too large: 413.
     pub fn check(&self, len: u64) -> ApiResult<()> {
         if len <= self.cap {

@@ -124,7 +124,8 @@ async fn answer(
     let collection = params.iter().find(|(name, _)| name == "collection");
     let asks = (route.access, collection.map(|(_, name)| name.as_str()));
     admit(app, (&grant, &record), asks, start).await?;
-    let (body, held) = read_body(&parts.headers, &mut unread, route.body, &app.requests).await?;
+    let rule = route.body.within(app.body_bytes_max);
+    let (body, held) = read_body(&parts.headers, &mut unread, rule, &app.requests).await?;
     let incoming = Incoming {
         query: raw_query,
         head_only: parts.method == Method::HEAD,

@@ -43,6 +43,8 @@ pub struct ServerOptions {
     pub cors: Option<bool>,
     /// Encrypts all connections, of both ports; see [`ServerOptions::encrypted`].
     pub tls: Option<Tls>,
+    /// Largest body of any route, bytes; a route's own cap holds below it.
+    pub body_bytes_max: u64,
     /// Connections open at once.
     pub connections: usize,
     /// Bytes that bodies and what is parsed from them may hold together.
@@ -78,6 +80,7 @@ impl ServerOptions {
             audit: None,
             cors: None,
             tls: None,
+            body_bytes_max: limits::VECTOR_BODY_BYTES,
             connections: affordable(elastic, false),
             request_bytes,
             response_bytes: elastic / 2,

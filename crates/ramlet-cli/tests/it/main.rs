@@ -1,5 +1,7 @@
 //! The binary, from outside.
 
+mod about;
+mod compose;
 mod fake_server;
 mod honest_import;
 mod import;

@@ -6,8 +6,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
+use ramlet_memory::page_bytes;
+
 use crate::error::{At, check_range};
-use crate::storage::{PAGE, ReadFile, Result};
+use crate::storage::{ReadFile, Result};
 
 pub struct MmapFile {
     name: String,
@@ -104,7 +106,8 @@ impl Mapping {
 
     /// Bytes of the mapped file that are in the page cache.
     pub fn cached_bytes(&self) -> io::Result<u64> {
-        let mut pages = vec![0u8; self.len.div_ceil(PAGE)];
+        let page = page_bytes();
+        let mut pages = vec![0u8; self.len.div_ceil(page)];
         if self.len > 0 {
             // SAFETY: the range is the mapping; the kernel writes a byte for each of its pages, which `pages` has.
             let result = unsafe { libc::mincore(self.start.as_ptr().cast(), self.len, pages.as_mut_ptr()) };
@@ -113,7 +116,7 @@ impl Mapping {
             }
         }
         let cached = pages.iter().filter(|page| *page & 1 == 1).count();
-        Ok((cached * PAGE).min(self.len) as u64)
+        Ok((cached * page).min(self.len) as u64)
     }
 
     fn bytes(&self) -> &[u8] {

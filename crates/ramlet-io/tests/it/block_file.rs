@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ramlet_io::{
     BlockCache, BlockFile, IoContext, IoErrorKind, PAGE, PreadStorage, SimStorage, Storage, block_of,
 };
-use ramlet_memory::{AnonBuf, Ledger};
+use ramlet_memory::{AnonBuf, Ledger, page_bytes};
 
 use crate::Rng;
 use crate::backends::{TempDir, each, write_file};
@@ -124,7 +124,7 @@ fn every_way_of_reading_gives_the_same_bytes() {
             pinned.expect("no error").expect("room");
             with.io.take_stats();
             check_reads(&mut with, pages);
-            let len = with.bytes.len() as u64;
+            let len = with.bytes.len().next_multiple_of(page_bytes()) as u64;
             match storage.backend() {
                 "ram" | "overlay" => assert_eq!((with.file.pinned_bytes(), consumer.used()), (0, 0)),
                 _ => {
@@ -307,7 +307,8 @@ fn reading_past_the_end_and_over_the_budget_are_errors() {
     });
     let storage = SimStorage::new();
     let Fixture { mut file, mut io, .. } = fixture(&storage, 20, 1, None);
-    let ledger = Ledger::new(10 * PAGE as u64);
+    let in_memory = |pages: usize| (pages * PAGE).next_multiple_of(page_bytes()) as u64;
+    let ledger = Ledger::new(in_memory(10));
     let consumer = ledger.consumer("small", u64::MAX);
     let mut buf = AnonBuf::reserved(&consumer, PAGE).expect("a page");
     let refused = file
@@ -315,7 +316,7 @@ fn reading_past_the_end_and_over_the_budget_are_errors() {
         .expect_err("20 of 10 pages");
     assert_eq!(refused.kind, IoErrorKind::OverBudget);
     let pinned = file.pin(&consumer, &mut io, &mut |_| 1).expect("no error");
-    assert_eq!(pinned.expect_err("20 of 9 pages").asked, 20 * PAGE as u64);
+    assert_eq!(pinned.expect_err("20 of 9 pages").asked, in_memory(20));
     file.read(&mut io, 3, 1, &mut buf).expect("the file works on");
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use ramlet_io::{Backend, BatchRead, IoErrorKind, PAGE, RamStorage, Result, Storage, open_best};
-use ramlet_memory::{AnonBuf, Ledger};
+use ramlet_memory::{AnonBuf, Ledger, page_bytes};
 
 use crate::Rng;
 use crate::backends::{TempDir, each, write_file};
@@ -328,14 +328,16 @@ fn the_best_backend_is_chosen_and_explained() {
 
 #[test]
 fn files_in_ram_are_reserved() {
-    let ledger = Ledger::new(40 * PAGE as u64);
+    // They are accounted in pages of the machine.
+    let page = page_bytes();
+    let ledger = Ledger::new(40 * page as u64);
     let storage = RamStorage::new(Some(ledger.consumer("files", u64::MAX)));
-    write_file(&storage, "f", &[1; 10 * PAGE], 100);
-    assert_eq!(ledger.used(), 10 * PAGE as u64);
-    assert_eq!(storage.free_bytes().expect("free bytes"), 30 * PAGE as u64);
+    write_file(&storage, "f", &vec![1; 10 * page], 100);
+    assert_eq!(ledger.used(), 10 * page as u64);
+    assert_eq!(storage.free_bytes().expect("free bytes"), 30 * page as u64);
     let mut file = storage.create("g").expect("a new file");
-    assert_eq!(kind(file.append(&[2; 31 * PAGE])), IoErrorKind::OverBudget);
-    file.append(&[2; 30 * PAGE]).expect("all that is left");
+    assert_eq!(kind(file.append(&vec![2; 31 * page])), IoErrorKind::OverBudget);
+    file.append(&vec![2; 30 * page]).expect("all that is left");
     assert_eq!(kind(storage.create_log("log", 1)), IoErrorKind::OverBudget);
     drop(file);
     storage.remove("g").expect("a removal");

@@ -1,6 +1,6 @@
 use std::sync::mpsc;
 
-use ramlet_memory::{AppendRegion, Ledger, PAGE, Span};
+use ramlet_memory::{AppendRegion, Ledger, Span, page_bytes};
 
 use crate::Rng;
 
@@ -13,7 +13,7 @@ fn item(number: u64, len: usize) -> Vec<u8> {
 fn items_come_back_aligned_and_whole() {
     let ledger = Ledger::new(64 << 20);
     let consumer = ledger.consumer("points", u64::MAX);
-    let (region, mut appender) = AppendRegion::create(&consumer, 8 * PAGE, 1000).expect("a region");
+    let (region, mut appender) = AppendRegion::create(&consumer, 8 * page_bytes(), 1000).expect("a region");
     let mut rng = Rng(7);
     let mut spans = Vec::new();
     for number in 0..3000 {
@@ -46,29 +46,35 @@ fn items_come_back_aligned_and_whole() {
 fn a_large_item_leaves_the_current_chunk_open() {
     let ledger = Ledger::new(1 << 20);
     let (region, mut appender) =
-        AppendRegion::create(&ledger.consumer("x", u64::MAX), PAGE, 10).expect("a region");
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), page_bytes(), 10).expect("a region");
     let first = appender.push(b"first", 1).expect("room");
-    let large = appender.push(&item(1, 3 * PAGE), 1).expect("room");
+    let large = appender.push(&item(1, 3 * page_bytes()), 1).expect("room");
     let second = appender.push(b"second", 1).expect("room");
     assert_ne!(first.chunk, large.chunk);
     assert_eq!((second.chunk, second.offset), (first.chunk, 5));
-    assert_eq!(region.get(large), item(1, 3 * PAGE));
+    assert_eq!(region.get(large), item(1, 3 * page_bytes()));
 }
 
 #[test]
 fn a_refused_item_changes_nothing() {
-    let ledger = Ledger::new(4 * PAGE as u64);
+    let ledger = Ledger::new(4 * page_bytes() as u64);
     let (region, mut appender) =
-        AppendRegion::create(&ledger.consumer("x", u64::MAX), PAGE, 3).expect("a region");
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), page_bytes(), 3).expect("a region");
     let kept = appender.push(&[1; 100], 1).expect("a page");
     let used = ledger.used();
-    appender.push(&[2; 3 * PAGE], 1).expect_err("over the budget");
+    appender
+        .push(&vec![2; 3 * page_bytes()], 1)
+        .expect_err("over the budget");
     assert_eq!(ledger.used(), used);
-    appender.push(&[3; PAGE - 100], 1).expect("the rest of the page");
-    appender.push(&[4; PAGE], 1).expect("the second chunk");
-    appender.push(&[5; PAGE], 1).expect("the third chunk");
+    appender
+        .push(&vec![3; page_bytes() - 100], 1)
+        .expect("the rest of the page");
+    appender
+        .push(&vec![4; page_bytes()], 1)
+        .expect("the second chunk");
+    appender.push(&vec![5; page_bytes()], 1).expect("the third chunk");
     let refused = appender.push(&[6; 1], 1).expect_err("all chunks are used");
-    assert_eq!((refused.available, refused.limit), (0, 3 * PAGE as u64));
+    assert_eq!((refused.available, refused.limit), (0, 3 * page_bytes() as u64));
     assert_eq!(region.get(kept), [1; 100]);
 }
 
@@ -77,7 +83,7 @@ fn a_refused_item_changes_nothing() {
 fn a_span_beyond_the_written_bytes_panics() {
     let ledger = Ledger::new(1 << 20);
     let (region, mut appender) =
-        AppendRegion::create(&ledger.consumer("x", u64::MAX), PAGE, 3).expect("a region");
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), page_bytes(), 3).expect("a region");
     appender.push(&[1; 10], 1).expect("room");
     region.get(Span {
         chunk: 0,
@@ -91,7 +97,7 @@ fn a_span_beyond_the_written_bytes_panics() {
 fn a_span_of_a_chunk_that_never_was_panics() {
     let ledger = Ledger::new(1 << 20);
     let (region, _appender) =
-        AppendRegion::create(&ledger.consumer("x", u64::MAX), PAGE, 3).expect("a region");
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), page_bytes(), 3).expect("a region");
     region.get(Span {
         chunk: 2,
         offset: 0,
@@ -105,7 +111,7 @@ fn readers_see_whole_items_while_the_writer_appends() {
     const ITEMS: u64 = if cfg!(miri) { 200 } else { 20_000 };
     let ledger = Ledger::new(64 << 20);
     let (region, mut appender) =
-        AppendRegion::create(&ledger.consumer("x", u64::MAX), 4 * PAGE, 4000).expect("a region");
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), 4 * page_bytes(), 4000).expect("a region");
     std::thread::scope(|scope| {
         let readers = [(); 2].map(|()| {
             let (sender, receiver) = mpsc::channel::<(Span, u64, usize)>();
@@ -142,11 +148,11 @@ fn readers_see_whole_items_while_the_writer_appends() {
 fn what_is_reserved_follows_what_is_written() {
     let ledger = Ledger::new(1 << 30);
     let consumer = ledger.consumer("x", u64::MAX);
-    let (region, mut appender) = AppendRegion::create(&consumer, 16 * PAGE, 256).expect("a region");
+    let (region, mut appender) = AppendRegion::create(&consumer, 16 * page_bytes(), 256).expect("a region");
     assert!(ledger.used() < 512, "{} bytes for an empty region", ledger.used());
     appender.push(&[1; 100], 1).expect("room");
     let one = ledger.used();
-    assert!(one <= 5 * PAGE as u64, "{one} bytes for 100");
+    assert!(one <= 5 * page_bytes() as u64, "{one} bytes for 100");
     for _ in 0..10_000 {
         appender.push(&[2; 100], 1).expect("room");
     }

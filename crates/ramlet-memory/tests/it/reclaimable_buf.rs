@@ -1,4 +1,4 @@
-use ramlet_memory::{Consumer, Ledger, OverBudget, PAGE, ReclaimableBuf, ReclaimableView};
+use ramlet_memory::{Consumer, Ledger, OverBudget, ReclaimableBuf, ReclaimableView, page_bytes};
 
 const PIECE: usize = ReclaimableBuf::PIECE_BYTES;
 
@@ -46,19 +46,22 @@ fn resident(address: *const u8) -> u64 {
 
 #[test]
 fn it_costs_its_bytes_in_whole_pages() {
-    let len = 3 * PIECE + 5 * PAGE + 7;
+    let len = 3 * PIECE + 5 * page_bytes() + 7;
     let account = account(1 << 30);
     let buf = ReclaimableBuf::new(&account, len).expect("addresses");
     assert_eq!((buf.view().len(), account.used()), (0, 0));
     assert_eq!(buf.extend(usize::MAX, &mut fill).expect("room"), len);
     let view = buf.view();
     assert!(is_right(&view) && view.len() == len);
-    assert_eq!(account.used(), (3 * PIECE + 6 * PAGE) as u64);
+    assert_eq!(account.used(), (3 * PIECE + 6 * page_bytes()) as u64);
     assert_eq!(view.memory_bytes(), account.used());
     assert!((view.as_ptr() as usize).is_multiple_of(PIECE));
     let tail = &raw const view[3 * PIECE];
     assert_eq!(resident(view.as_ptr()), 3 * PIECE as u64, "whole pieces");
-    assert!(resident(tail) <= 7 * PAGE as u64, "the last one isn't rounded up");
+    assert!(
+        resident(tail) <= 7 * page_bytes() as u64,
+        "the last one isn't rounded up"
+    );
     drop((buf, view));
     assert_eq!(account.used(), 0);
 }
@@ -71,7 +74,7 @@ fn what_is_cut_off_comes_free_with_the_last_view_of_it() {
     buf.extend(len, &mut fill).expect("room");
     let whole = account.used();
     let old = buf.view();
-    assert_eq!(buf.cut(1), PAGE as u64);
+    assert_eq!(buf.cut(1), page_bytes() as u64);
     assert_eq!(buf.cut(PIECE as u64 + 1), 2 * PIECE as u64);
     let new = buf.view();
     assert_eq!((new.len(), old.len(), account.used()), (2 * PIECE, len, whole));

@@ -189,14 +189,15 @@ async fn own_service(app: &Arc<App>, path: &str, parts: &Parts, body: Incoming) 
 }
 
 /// What a message of a method may be: REST takes no body where it is in the path.
-fn rule_of(bound: &Bound) -> BodyRule {
-    match bound.route.body {
+fn rule_of(app: &App, bound: &Bound) -> BodyRule {
+    let rule = match bound.route.body {
         BodyRule { cap: 0, .. } => BodyRule {
             cap: limits::CONFIG_BODY_BYTES,
             ..BodyRule::QUERY
         },
         rule => rule,
-    }
+    };
+    rule.within(app.body_bytes_max)
 }
 
 async fn call(
@@ -209,10 +210,10 @@ async fn call(
     let entered = enter(app, bound.route.access, subject, headers)?;
     let mut held = Held::default();
     let message = Messages::new(headers, body)?
-        .single(rule_of(bound), &mut held, &app.requests)
+        .single(rule_of(app, bound), &mut held, &app.requests)
         .await?;
     let len = message.len();
-    let asked = decode(app, bound.method, rule_of(bound), message, &mut held).await?;
+    let asked = decode(app, bound.method, rule_of(app, bound), message, &mut held).await?;
     answer(
         app,
         bound,
@@ -261,7 +262,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let start = Instant::now();
     let unknown = || ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("there is no method {path}"));
     let bound = find(path).ok_or_else(unknown)?;
-    let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(bound));
+    let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(app, bound));
     let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
     rule.check(len as u64)?;
     let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;

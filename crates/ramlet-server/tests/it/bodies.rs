@@ -9,7 +9,7 @@ use ramlet_memory::{BudgetRequest, BudgetTable};
 use ramlet_server::{ServerOptions, limits};
 use serde_json::json;
 
-use crate::harness::{Chunks, Server, Untouched, engine_with, request};
+use crate::harness::{Chunks, Server, Untouched, engine_with, options, request};
 
 const POINTS: &str = "/collections/c/points";
 
@@ -112,6 +112,24 @@ async fn a_body_beyond_the_cap_is_refused_by_its_length() {
         error.contains(&too_long) && error.contains(&limits::VECTOR_BODY_BYTES.to_string()),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn whoever_serves_may_lower_the_cap_of_all_routes() {
+    let mut told = options();
+    told.body_bytes_max = 1000;
+    let server = Server::new(told);
+    for (len, expected) in [
+        ("1001", StatusCode::PAYLOAD_TOO_LARGE),
+        ("1000", StatusCode::NOT_FOUND),
+    ] {
+        let chunk = Bytes::from(vec![b'x'; len.parse().expect("a number")]);
+        let body = Body::new(Chunks { chunk, left: 1 });
+        let reply = server
+            .send(request("PUT", POINTS, &[("content-length", len)], body))
+            .await;
+        assert_eq!(reply.status, expected, "{len}: {}", reply.error());
+    }
 }
 
 #[tokio::test]
