@@ -791,6 +791,7 @@ impl<'p> Build<'p> {
 }
 
 /// The clusters of rows that are written.
+#[expect(clippy::large_enum_variant, reason = "a build has one")]
 enum Centres<'c> {
     /// As they were trained.
     Trained(RankedBuf),
