@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What is installed, tried from a clean root: the .deb, the tarballs, the image's file system, each in a Debian made by debootstrap.
+"""What is installed, tried from a clean root: the .deb, the tarballs, the image's file system, the wheel, each in a Debian made by debootstrap.
 
-    cargo xtask rig packages [--record FILE] [--base DIR] [deb|tarball|image|unit ..]
+    cargo xtask rig packages [--record FILE] [--base DIR] [deb|tarball|image|unit|wheel ..]
 
-Needs root, debootstrap and the files that packaging/build.py made. No service manager and no engine of containers runs here: the unit is
+Needs root, debootstrap and the files that packaging/build.py and `make wheel` made. No service manager and no engine of containers runs here: the unit is
 checked by systemd-analyze, and the image's steps are run in a chroot. Nothing outside of a temporary directory is changed.
 """
 
@@ -302,12 +302,60 @@ def unit(base, work):
         raise Failed(f"the exposure of {exposure} is more than 2.5")
 
 
-PARTS = {"deb": deb, "tarball": tarball, "image": image, "unit": unit}
+# What somebody does first: texts and vectors out of a Parquet file of their own, and a hybrid search.
+FIRST_MINUTE = """
+import json, sys
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+import ramlet
+texts = [json.loads(line)["text"] for line in open("/tmp/docs.jsonl")]
+directions = {}
+def vector(text):
+    rows = [directions.setdefault(word, np.random.default_rng(len(directions)).normal(size=64)) for word in text.split()]
+    return np.mean(rows or [np.zeros(64)], axis=0).astype("float32")
+vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate([vector(text) for text in texts])), 64)
+pq.write_table(pa.table({"id": range(len(texts)), "embedding": vectors, "body": texts}), "/tmp/own.parquet")
+with ramlet.open("/srv/data", memory="64MB") as db:
+    docs = db.create("docs", dim=64, indexes={"body": {"type": "text", "scoring": True}})
+    docs.add(pq.read_table("/tmp/own.parquet"), vector_column="embedding")
+    asked = "slipstream wing"
+    prefetch = [{"query": {"text": asked}, "using": "body"}, {"query": vector(asked)}]
+    for point in docs.query({"fusion": "rrf"}, prefetch=prefetch, limit=3, with_payload=True):
+        print(point.id, round(point.score, 3), point.payload["body"][:60])
+    print(docs.count(), "points")
+"""
+
+
+def wheel(base, work):
+    found = sorted((ROOT / "python/target/wheels").glob("*.whl"))
+    if not found:
+        raise SystemExit("python/target/wheels is empty: make wheel builds it")
+    log.head(f"the wheel in a clean {SUITE} with Python, {found[-1].name}, {found[-1].stat().st_size / 1e6:.1f} MB")
+    root = Root(work / "wheel")
+    run(["debootstrap", "--variant=minbase", "--include=python3-venv", SUITE, root.path], f"debootstrap --include=python3-venv {SUITE}", lines=1)
+    wheels = root.path / "tmp/wheels"
+    # What pip would fetch is fetched before the clock runs: the root has no network of its own.
+    packages = ["numpy", "pyarrow", found[-1]]
+    target = ["--python-version", "3.11", "--only-binary=:all:"]
+    run([sys.executable, "-m", "pip", "download", "--quiet", *target, "--dest", wheels, *packages], "pip download numpy pyarrow ramlet", lines=0)
+    count = documents(root.path)
+    (root.path / "tmp/first.py").write_text(FIRST_MINUTE)
+    start = time.monotonic()
+    root.run("python3", "-m", "venv", "/opt/mine")
+    root.run("/opt/mine/bin/pip", "install", "--quiet", "--no-index", "--find-links", "/tmp/wheels", "ramlet", "pyarrow")
+    said = root.run("/opt/mine/bin/python", "/tmp/first.py")
+    root.run("/opt/mine/bin/python", "-m", "ramlet", "--version")
+    seconds = time.monotonic() - start
+    log.say(f"  {seconds:.0f} s from the wheel to the hybrid search")
+    if f"{count} points" not in said or "slipstream" not in said or seconds > 60:
+        raise Failed("not all was found within a minute")
+
+
+PARTS = {"deb": deb, "tarball": tarball, "image": image, "unit": unit, "wheel": wheel}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="deb, tarball, image, unit [default: all]")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [default: all]")
     parser.add_argument("--base", type=Path, help="a root that debootstrap made, kept; made when it isn't there")
     parser.add_argument("--record", type=Path, help="write what was run and said to this file")
     arguments = parser.parse_args()
