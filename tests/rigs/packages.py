@@ -157,6 +157,9 @@ def imports_and_searches(root, count, ramlet="ramlet", **how):
 
 def clean(base, work, name):
     path = work / name
+    if not (base / "etc/debian_version").exists():
+        run(["debootstrap", "--variant=minbase", SUITE, base], lines=1)
+    log.say(f"a clean root: debootstrap --variant=minbase {SUITE}, Debian {(base / 'etc/debian_version').read_text().strip()}")
     # With its devices: Python's copy would read them.
     subprocess.run(["cp", "-a", base, path], check=True)
     return Root(path)
@@ -307,7 +310,7 @@ FIRST_MINUTE = """
 import json, sys
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 import ramlet
-texts = [json.loads(line)["text"] for line in open("/tmp/docs.jsonl")]
+texts = [json.loads(line)["body"] for line in open("/tmp/docs.jsonl")]
 directions = {}
 def vector(text):
     rows = [directions.setdefault(word, np.random.default_rng(len(directions)).normal(size=64)) for word in text.split()]
@@ -320,7 +323,7 @@ with ramlet.open("/srv/data", memory="64MB") as db:
     asked = "slipstream wing"
     prefetch = [{"query": {"text": asked}, "using": "body"}, {"query": vector(asked)}]
     for point in docs.query({"fusion": "rrf"}, prefetch=prefetch, limit=3, with_payload=True):
-        print(point.id, round(point.score, 3), point.payload["body"][:60])
+        print(point.id, round(point.score, 3), point.payload["body"][:90])
     print(docs.count(), "points")
 """
 
@@ -368,9 +371,6 @@ def main():
         log.replaced = {str(work): "", str(ROOT): "."}
         base = arguments.base or work / "base"
         try:
-            if not (base / "etc/debian_version").exists():
-                run(["debootstrap", "--variant=minbase", SUITE, base], lines=1)
-            log.say(f"a clean root: debootstrap --variant=minbase {SUITE}, Debian {(base / 'etc/debian_version').read_text().strip()}")
             for part in arguments.parts or PARTS:
                 PARTS[part](base, work)
             log.say("\nall of it works")
