@@ -29,8 +29,9 @@ pub(super) struct Division<'d> {
     splits: &'d Splits<'d>,
     threads: usize,
     seed: u64,
-    /// Rows of the clusters that are divided.
+    /// Rows of the clusters that are divided, and of all of them.
     counts: &'d [u32],
+    rows_of_all: u64,
     /// Clusters that there shall be in the end.
     clusters: usize,
     ranking: Ranking<'d>,
@@ -87,6 +88,7 @@ impl<'d> Division<'d> {
             threads,
             seed,
             counts,
+            rows_of_all: counts.iter().map(|count| u64::from(*count)).sum(),
             clusters,
             ranking,
             known: Known::of(held_out),
@@ -143,9 +145,8 @@ impl<'d> Division<'d> {
     /// Into how many clusters the next one is divided: one, and its share of those that there shall be beyond the ones that there are.
     /// Each has a record and a centroid in memory while it is written.
     fn wanted(&mut self, count: u32) -> usize {
-        let rows: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let more = self.clusters.saturating_sub(self.counts.len()) as u64;
-        let until = |before: u64| (before * more / rows.max(1)) as usize;
+        let until = |before: u64| (before * more / self.rows_of_all.max(1)) as usize;
         let before = until(self.rows);
         self.rows += u64::from(count);
         let most = self.splits.scratch_bytes / 4 / (self.splits.record_bytes + self.pointer.origin.len());
