@@ -12,6 +12,8 @@ WORKERS ?= 2
 # Of the Python package: the program inside reads Parquet; `WHEEL_PROGRAM=` (empty) builds a wheel without it.
 WHEEL_PROGRAM ?= ramlet
 WHEEL_FEATURES ?= parquet
+# `make test-python MIGRATE=1` tries copies out of Chroma, LanceDB, FAISS and hnswlib too, whose packages take 1 GB.
+MIGRATE ?=
 BUILDER := python/.venv-build
 TESTED  := python/.venv-test
 
@@ -62,7 +64,7 @@ endif
 test-python: wheel
 	rm -rf $(TESTED)
 	$(PYTHON) -m venv $(TESTED)
-	$(TESTED)/bin/pip install --quiet --disable-pip-version-check python/target/wheels/*.whl -r python/tests/requirements.txt
+	$(TESTED)/bin/pip install --quiet --disable-pip-version-check python/target/wheels/*.whl -r python/tests/requirements.txt $(if $(MIGRATE),-r python/tests/requirements-migrate.txt)
 	cd python && .venv-test/bin/python -m pytest
 
 build:

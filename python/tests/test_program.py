@@ -1,5 +1,6 @@
 """`python -m ramlet`: the program of the wheel."""
 
+import contextlib
 import subprocess
 import sys
 import urllib.request
@@ -14,6 +15,19 @@ def run(*words, **options):
     return subprocess.run([sys.executable, "-m", "ramlet", *map(str, words)], capture_output=True, text=True, timeout=120, **options)
 
 
+@contextlib.contextmanager
+def served(data):
+    """A server of this directory; its URL."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "ramlet", "serve", "--memory", "64MB", "--data", str(data), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield next(line.split()[-1] for line in server.stdout if line.startswith("listening"))
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
 needs_program = pytest.mark.skipif(program() is None, reason="this wheel was built without the program")
 
 
@@ -21,20 +35,11 @@ needs_program = pytest.mark.skipif(program() is None, reason="this wheel was bui
 def test_it_plans_serves_and_imports(tmp_path):
     planned = run("plan", "--points", 1_000_000, "--dim", 100, "--json")
     assert planned.returncode == 0 and '"memory_bytes"' in planned.stdout, planned.stderr
-    server = subprocess.Popen(
-        [sys.executable, "-m", "ramlet", "serve", "--memory", "64MB", "--data", str(tmp_path / "data"), "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        url = next(line.split()[-1] for line in server.stdout if line.startswith("listening"))
+    with served(tmp_path / "data") as url:
         assert b"qdrant" in urllib.request.urlopen(url, timeout=10).read()
         np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((200, 8), dtype=np.float32))
         imported = run("import", tmp_path / "v.npy", "--url", url, "--collection", "v", "--wait")
         assert imported.returncode == 0, imported.stderr
-    finally:
-        server.terminate()
-        server.wait(30)
     with ramlet.open(tmp_path / "data", memory="64MB") as db:
         assert db["v"].count() == 200
 

@@ -1,4 +1,4 @@
-"""`python -m ramlet serve|import|plan|bench ...`: the `ramlet` program that comes with the package."""
+"""`python -m ramlet serve|import|plan|bench ...`: the `ramlet` program that comes with the package. `migrate` is the package's own command."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def program() -> str | None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["migrate"]:
+        from .migrate import main as migrate
+
+        sys.exit(migrate(sys.argv[2:]))
     path = program()
     if path is None:
         sys.exit("ramlet: this package came without the program `ramlet`, and there is none on the PATH: install a wheel that has it")
