@@ -168,15 +168,18 @@ CREATE TABLE public.items (
     words public.sparsevec(5),
     price numeric(10,2) DEFAULT 0,
     "on Sale" boolean,
-    extra jsonb
+    extra jsonb,
+    tags text[],
+    counts integer[],
+    grid integer[][]
 );
 COPY public.users (id, name) FROM stdin;
 1	somebody
 \.
-COPY public.items (id, body, embedding, words, price, "on Sale", extra) FROM stdin;
-1	a tab\tand a line\nand \\N	[1,2,3]	{1:0.5,5:2}/5	9.50	t	{"a": [1]}
-2	\N	\N	\N	\N	f	\N
-3	caf\303\251 é	[-1e-3,2.5,0]	{}/5	NaN	\N	null
+COPY public.items (id, body, embedding, words, price, "on Sale", extra, tags, counts, grid) FROM stdin;
+1	a tab\tand a line\nand \\N	[1,2,3]	{1:0.5,5:2}/5	9.50	t	{"a": [1]}	{a,"b, \\"c\\"",NULL,"NULL"}	{1,-2}	{{1,2},{3,4}}
+2	\N	\N	\N	\N	f	\N	{}	\N	\N
+3	caf\303\251 é	[-1e-3,2.5,0]	{}/5	NaN	\N	null	\N	\N	\N
 \.
 SELECT 1;
 """
@@ -188,8 +191,9 @@ def test_a_dump_of_postgresql_comes_over_with_its_types(tmp_path, into, capsys):
         assert migrate(into, "pgvector", tmp_path / name) == 0
         there, params = points(into)
         assert sorted(there) == [1, 2, 3]
-        assert there[1].payload == {"body": "a tab\tand a line\nand \\N", "price": 9.5, "on Sale": True, "extra": {"a": [1]}}
-        assert there[2].payload == {"on Sale": False}
+        assert there[1].payload == {"body": "a tab\tand a line\nand \\N", "price": 9.5, "on Sale": True, "extra": {"a": [1]}, "tags": ["a", 'b, "c"', None, "NULL"], "counts": [1, -2],
+                                    "grid": "{{1,2},{3,4}}"}
+        assert there[2].payload == {"on Sale": False, "tags": []}
         vectors = there[1].vector
         assert vectors["words"] == {"indices": [0, 4], "values": [0.5, 2.0]}
         assert set(params["sparse_vectors"]) == {"words"}

@@ -204,6 +204,12 @@ class Copied:
 
     def _value(self, name: str, kind: str, cell: str) -> Any:
         text = _unescaped(cell)
+        if kind.endswith("[]"):
+            cells = _elements(text)
+            return text if cells is None else [None if one is None else self._plain(name, kind[:-2], one) for one in cells]
+        return self._plain(name, kind, text)
+
+    def _plain(self, name: str, kind: str, text: str) -> Any:
         try:
             if kind == "int":
                 return int(text)
@@ -232,11 +238,30 @@ def _unescaped(cell: str) -> str:
     return _ESCAPE.sub(one, cell)
 
 
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)', re.DOTALL)
+
+
+def _elements(text: str) -> list[str | None] | None:
+    """Of an array of one dimension: `{a,"b, c",NULL}`. None: it is no such array."""
+    if not text.startswith("{") or not text.endswith("}"):
+        return None
+    cells, at, body = [], 0, text[1:-1]
+    while at < len(body):
+        found = _ELEMENT.match(body, at)
+        if found is None or body[found.end() : found.end() + 1] not in ("", ","):
+            return None
+        quoted, bare = found.groups()
+        cells.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL) if quoted is not None else None if bare == "NULL" else bare)
+        at = found.end() + 1
+    return cells
+
+
 def _kind(type: str) -> str:
     """A column's type in our words, by PostgreSQL's, which may have a schema before it and a size behind it."""
-    name = re.split(r"[\s(,\[]", type)[0].split(".")[-1].lower()
     if type.rstrip(",").endswith("[]"):
-        return "text"
+        kind = _kind(type.rstrip(",")[:-2])
+        return "text" if kind in (*_VECTORS, "sparsevec") or kind.endswith("[]") else f"{kind}[]"
+    name = re.split(r"[\s(,\[]", type)[0].split(".")[-1].lower()
     if name in (*_VECTORS, "sparsevec"):
         return name
     if name in ("smallint", "integer", "bigint", "int", "int2", "int4", "int8", "serial", "bigserial"):
