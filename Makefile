@@ -6,6 +6,9 @@ STAMP  := $(VENV)/installed
 OTHERS := .venv-integrations
 # Of the tests in Rust: features, names.
 TEST_ARGUMENTS ?=
+# What the end-to-end tests try. `make test` takes what the tests in Rust have built: its assertions and overflow checks are on, and nothing is built twice.
+PROGRAM ?= target/release/ramlet
+CHECKED := target/debug/ramlet
 # Of the end-to-end tests so many run beside each other; 0: all one after the other.
 WORKERS ?= 2
 
@@ -17,12 +20,12 @@ MIGRATE ?=
 BUILDER := python/.venv-build
 TESTED  := python/.venv-test
 
-.PHONY: demo test e2e integrations wheel test-python build clean help
+.PHONY: demo test e2e integrations wheel test-python build target/release/ramlet clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
-	@echo "make e2e     the second half of make test; WORKERS=0: one test at a time"
+	@echo "make e2e     the second half of make test, with the release build; WORKERS=0: one test at a time"
 	@echo "make wheel   the Python package with the server inside, into python/target/wheels"
 	@echo "make test-python    builds it, and tests it in a clean virtual environment"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
@@ -33,9 +36,11 @@ demo: build
 test:
 	cargo xtask test $(TEST_ARGUMENTS)
 	cargo proto --check
-	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory e2e PROGRAM=$(CHECKED)
 
-e2e: build $(STAMP)
+e2e integrations: export RAMLET_BIN := $(abspath $(PROGRAM))
+
+e2e: $(PROGRAM) $(STAMP)
 ifeq ($(WORKERS),0)
 	$(VENV)/bin/python -m pytest tests/e2e
 else
@@ -45,7 +50,7 @@ else
 endif
 
 # Programs of other people in an environment of their own: what they need is large, and theirs to change. With the wheel, if it was made, they run embedded too.
-integrations: build $(OTHERS)/installed
+integrations: $(PROGRAM) $(OTHERS)/installed
 	$(if $(wildcard python/target/wheels/*.whl),$(OTHERS)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps python/target/wheels/*.whl)
 	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
 
@@ -67,7 +72,7 @@ test-python: wheel
 	$(TESTED)/bin/pip install --quiet --disable-pip-version-check python/target/wheels/*.whl -r python/tests/requirements.txt $(if $(MIGRATE),-r python/tests/requirements-migrate.txt)
 	cd python && .venv-test/bin/python -m pytest
 
-build:
+build target/release/ramlet:
 	cargo build --release --bin ramlet
 
 $(STAMP): tests/e2e/requirements.txt
