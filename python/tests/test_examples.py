@@ -1,6 +1,7 @@
 """The examples run, and find what they should."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "examples" / "python"
@@ -30,6 +31,18 @@ def test_recommend():
     gain, spread, by_example, payloads = run("recommend")
     assert gain > spread / 2 and by_example > 0
     assert len(payloads) == 5 and all(each["genre"] == "western" and each["year"] >= 2000 for each in payloads)
+
+
+def test_the_notebook_runs(monkeypatch, capsys):
+    monkeypatch.chdir(FOLDER)
+    cells = json.loads((FOLDER / "first-steps.ipynb").read_text())["cells"]
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["recall"] > 0.94 and names["db"].closed
+    said = capsys.readouterr().out
+    assert "queries/s" in said and "cached data" in said and "images read" in said
 
 
 def test_all_examples_are_tested():
