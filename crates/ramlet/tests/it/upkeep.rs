@@ -274,11 +274,16 @@ fn monitored(engine: &Engine, collection: &Collection, scratch: &mut Scratch, qu
 
 /// A collection of which every sixteenth point is strange, and what is said of it.
 fn mixed(engine: &Engine, rng: &mut Rng) -> Arc<Collection> {
+    mixed_by(engine, rng, 16)
+}
+
+/// The same with one strange point in so many.
+fn mixed_by(engine: &Engine, rng: &mut Rng, strange_in: u64) -> Arc<Collection> {
     let mut settings = config(DIM, Distance::Euclid);
     settings.indexing_threshold = Some(50);
     engine.create_collection("c", settings).expect("creates");
     let collection = engine.collection("c").expect("is there");
-    fill_with(&collection, 0..15_000, &mut |id| match id % 16 {
+    fill_with(&collection, 0..15_000, &mut |id| match id % strange_in {
         0 => strange(rng),
         _ => vector(rng, id),
     });
@@ -403,6 +408,42 @@ fn effort_for_queries_that_are_no_longer_asked_is_given_up() {
     assert!(queries == 256 && recall >= 0.94, "{queries} queries: {recall}");
 }
 
+/// An index that is measured on rows which are harder than what is asked visits no more clusters than the queries need.
+#[test]
+fn effort_that_queries_do_not_need_is_given_up() {
+    let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
+    let engine = open(storage.clone());
+    let mut rng = Rng(26);
+    let collection = mixed_by(&engine, &mut rng, 2);
+    let mut scratch = engine.scratch().expect("room");
+    let others = many(&mut rng, usual, 100);
+    let (recall, _) = measure(&collection, &mut scratch, &others);
+    assert!(recall > 0.98, "nothing to give up: {recall}");
+    let before = visited(&collection, &mut scratch, &others);
+    ask(&collection, &mut scratch, &many(&mut rng, usual, 300));
+    collection.wait_idle().expect("measures");
+    let (recall, _) = measure(&collection, &mut scratch, &others);
+    let after = visited(&collection, &mut scratch, &others);
+    assert!(
+        recall >= 0.94 && after * 10 < before * 9,
+        "{recall}, {before} -> {after} clusters"
+    );
+    let (queries, found) = found(&collection).expect("was measured");
+    assert!(queries == 256 && found >= 0.95, "{queries} queries: {found}");
+    drop((collection, scratch));
+    engine.close();
+    drop(engine);
+    // It is kept with the index; a segment that it is merged into begins as any other.
+    let engine = open(storage);
+    let collection = engine.collection("c").expect("is there");
+    let mut scratch = engine.scratch().expect("room");
+    assert_eq!(visited(&collection, &mut scratch, &others), after);
+    fill_with(&collection, 15_000..60_000, &mut |id| vector(&mut rng, id));
+    collection.wait_idle().expect("merges");
+    let (merged, _) = measure(&collection, &mut scratch, &others);
+    assert!(merged >= 0.95, "{merged}");
+}
+
 /// Of what is fused the searches are the ones that an index is asked.
 #[test]
 fn stages_of_queries_are_among_the_first() {
@@ -444,16 +485,14 @@ fn where_queries_drift_away_the_index_is_calibrated_on_them() {
     let mut scratch = engine.scratch().expect("room");
     let known = many(&mut rng, usual, 300);
     let (asked, others) = (many(&mut rng, strange, 140), many(&mut rng, strange, 100));
-    let (recall, probes) = measure(&collection, &mut scratch, &known[..100]);
+    let (recall, _) = measure(&collection, &mut scratch, &known[..100]);
     assert!(recall >= 0.93, "{recall}");
-    // What it was built for: nothing to be done.
+    // What it was built for: no more than that is found.
     ask(&collection, &mut scratch, &known);
     monitored(&engine, &collection, &mut scratch, &known[..128]);
     collection.wait_idle().expect("settles");
-    assert_eq!(
-        measure(&collection, &mut scratch, &known[..100]),
-        (recall, probes)
-    );
+    let (recall, probes) = measure(&collection, &mut scratch, &known[..100]);
+    assert!(recall >= 0.93, "{recall}");
     let (queries, _) = found(&collection).expect("was measured");
     assert!(queries >= 256, "{queries}");
     let (before, _) = measure(&collection, &mut scratch, &others);
