@@ -7,7 +7,7 @@ OTHERS := .venv-integrations
 # Of the tests in Rust: features, names.
 TEST_ARGUMENTS ?=
 # What the end-to-end tests try. `make test` takes what the tests in Rust have built: its assertions and overflow checks are on, and nothing is built twice.
-PROGRAM ?= target/release/ramlet
+PROGRAM ?= $(or $(RAMLET_BIN),target/release/ramlet)
 CHECKED := target/debug/ramlet
 # Of the end-to-end tests so many run beside each other; 0: all one after the other.
 WORKERS ?= 2
