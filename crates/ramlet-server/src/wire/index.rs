@@ -3,7 +3,7 @@
 use ramlet::text::TextField;
 use ramlet::{FieldIndex, FieldKind};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::{ApiError, ApiResult};
 
@@ -37,6 +37,11 @@ impl WireCreateIndex {
                     ));
                 };
                 let kind = kind(name)?;
+                let mut params = params;
+                // Clients that read the settings know the API's names alone: the default has none.
+                if kind == FieldKind::Text && params.get("tokenizer") == Some(&json!("unicode")) {
+                    params.remove("tokenizer");
+                }
                 let params = Value::Object(params);
                 if kind == FieldKind::Text {
                     check_text(&params)?;
@@ -81,8 +86,7 @@ fn check_text(params: &Value) -> ApiResult<()> {
     if known.nested.is_some() {
         return Err(ApiError::unsupported("`nested` of a text index"));
     }
-    TextField::new(Some(params))?;
-    Ok(())
+    Ok(TextField::check_new(params)?)
 }
 
 fn kind(name: &str) -> ApiResult<FieldKind> {
@@ -161,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn the_default_tokenizer_has_no_name_to_clients() {
+        let body =
+            r#"{"field_name":"a","field_schema":{"type":"text","tokenizer":"unicode","lowercase":true}}"#;
+        let (_, index) = parse(body).unwrap();
+        assert_eq!(index.params, Some(json!({"type": "text", "lowercase": true})));
+    }
+
+    #[test]
     fn params_of_a_text_index() {
         let with = |more: &str| {
             parse(&format!(
@@ -175,6 +187,8 @@ mod tests {
             r#""scoring":true"#,
             r#""scoring":{"type":"bm25"}"#,
             r#""scoring":null,"nested":null"#,
+            r#""language":"german""#,
+            r#""tokenizer":"unicode","language":"none""#,
         ] {
             assert!(with(more).is_ok(), "{more}");
         }
@@ -190,6 +204,9 @@ mod tests {
             r#""scoring":{}"#,
             r#""scoring":"bm25""#,
             r#""nested":"a""#,
+            r#""language":"klingon""#,
+            r#""language":3"#,
+            r#""tokenizer":"word","language":"german""#,
             &format!(r#""stopwords":{{"custom":[{}]}}"#, words.join(",")),
         ] {
             assert_eq!(with(more).unwrap_err().status.as_u16(), 400, "{more}");
