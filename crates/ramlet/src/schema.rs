@@ -12,7 +12,7 @@ use crate::filter::index::{emit_keys, emit_text_keys};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
 use crate::payload::Path;
 use crate::settings::{
-    Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
+    Expiry, Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
 };
 use crate::text::{ANALYSIS_REVISION, TextField};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
@@ -124,6 +124,8 @@ pub struct Schema {
     pub indexing_kb: u64,
     /// Where it is enabled.
     pub strict: Option<Arc<StrictMode>>,
+    /// When points expire, if they do.
+    pub expiry: Option<Expiry>,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -203,6 +205,7 @@ impl Schema {
                 .map_err(Error::corrupt)?
                 .filter(|mode| mode.enabled == Some(true))
                 .map(Arc::new),
+            expiry: Expiry::of(config).map_err(Error::corrupt)?,
             ..Schema::default()
         };
         for (name, params) in &config.vectors {
@@ -338,6 +341,7 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
     }
     config.payload_schema.values().try_for_each(check_index)?;
     strict(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
+    Expiry::of(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
     if config.sparse_vectors.contains_key("") {
         return Err(Error::bad_input(
             "Wrong input: Sparse vector name cannot be empty",

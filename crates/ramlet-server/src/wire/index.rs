@@ -3,7 +3,7 @@
 use ramlet::text::TextField;
 use ramlet::{FieldIndex, FieldKind};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
 
@@ -38,14 +38,11 @@ impl WireCreateIndex {
                 };
                 let kind = kind(name)?;
                 let mut params = params;
-                // Clients that read the settings know the API's names alone: the default has none.
-                if kind == FieldKind::Text && params.get("tokenizer") == Some(&json!("unicode")) {
-                    params.remove("tokenizer");
+                if kind == FieldKind::Text {
+                    check_text(&Value::Object(params.clone()))?;
+                    TextField::spell_out(&mut params);
                 }
                 let params = Value::Object(params);
-                if kind == FieldKind::Text {
-                    check_text(&params)?;
-                }
                 let is_off = |name| params.get(name) == Some(&Value::Bool(false));
                 if kind == FieldKind::Integer && is_off("lookup") && is_off("range") {
                     let what =
@@ -123,6 +120,8 @@ pub fn kind_name(kind: FieldKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn parse(text: &str) -> ApiResult<(String, FieldIndex)> {
@@ -170,6 +169,19 @@ mod tests {
             r#"{"field_name":"a","field_schema":{"type":"text","tokenizer":"unicode","lowercase":true}}"#;
         let (_, index) = parse(body).unwrap();
         assert_eq!(index.params, Some(json!({"type": "text", "lowercase": true})));
+        for (language, expected) in [
+            (
+                "de",
+                json!({"type": "text", "stopwords": "german", "stemmer": {"type": "snowball", "language": "german"}}),
+            ),
+            ("azerbaijani", json!({"type": "text", "stopwords": "azerbaijani"})),
+            ("chinese", json!({"type": "text"})),
+            ("none", json!({"type": "text"})),
+        ] {
+            let body = json!({"field_name": "a", "field_schema": {"type": "text", "language": language}});
+            let (_, index) = parse(&body.to_string()).unwrap();
+            assert_eq!(index.params, Some(expected), "{language}");
+        }
     }
 
     #[test]

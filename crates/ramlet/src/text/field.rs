@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use ramlet_memory::Reservation;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::language;
+use super::letters::Letters;
 use super::options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
@@ -133,6 +134,34 @@ impl TextField {
             return Err(bad(format!("no language {language}; known are {names}, none")));
         }
         Ok(())
+    }
+
+    /// Says what is ours in the API's words, as far as they go: clients that read the settings know no others.
+    pub fn spell_out(params: &mut Map<String, Value>) {
+        if params.get("tokenizer") == Some(&json!("unicode")) {
+            params.remove("tokenizer");
+        }
+        let language = params.get("language").and_then(Value::as_str).map(str::to_owned);
+        let Some(language) = language else { return };
+        let name = language::name_of(&language);
+        let is_given =
+            |params: &Map<String, Value>, key: &str| params.get(key).is_some_and(|value| !value.is_null());
+        let mut is_said = name == NO_LANGUAGE;
+        if !is_given(params, "stopwords") && language::stopwords(name).is_some_and(|words| !words.is_empty())
+        {
+            params.insert("stopwords".to_owned(), json!(name));
+            is_said = true;
+        }
+        if !is_given(params, "stemmer") && language::stemmer(name).is_some() {
+            params.insert(
+                "stemmer".to_owned(),
+                json!({"type": "snowball", "language": name}),
+            );
+            is_said = true;
+        }
+        if is_said || Letters::of(name) == Letters::Plain {
+            params.remove("language");
+        }
     }
 
     /// What cuts texts of fields that have no text index: the default.

@@ -92,7 +92,7 @@ impl Tokenizer {
         listed.sort_unstable();
         listed.dedup();
         let letters = if is_unicode {
-            Letters::of(language)
+            letters_of(options)
         } else {
             Letters::Plain
         };
@@ -320,6 +320,27 @@ impl Tokenizer {
             }
         }
     }
+}
+
+/// Those of the language, or of that of the stemmer or the stop words: clients of the API name these alone.
+fn letters_of(options: &TextOptions) -> Letters {
+    let stemmer = match &options.stemmer {
+        Some(Stemming::Snowball { language }) => Some(language),
+        _ => None,
+    };
+    let stopwords = match &options.stopwords {
+        Some(Stopwords::Language(language)) => Some(language),
+        Some(Stopwords::Set(set)) => set.languages.iter().flatten().next(),
+        None => None,
+    };
+    let languages = [options.language.as_ref(), stemmer, stopwords];
+    let mut known = languages
+        .into_iter()
+        .flatten()
+        .map(|language| Letters::of(language));
+    known
+        .find(|letters| *letters != Letters::Plain)
+        .unwrap_or_default()
 }
 
 fn bad(what: String) -> Error {
