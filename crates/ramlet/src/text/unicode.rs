@@ -1,24 +1,24 @@
 //! The default way to cut texts: words of any scripts side by side, in one form ([`NormalForm`]), and what people write into words besides letters.
 //!
 //! The rules, each with a test below. A *main* token is in texts and queries, a *further* one in texts only: what is asked for in the one way is found where
-//! it is written in the other. Further tokens stand at the place of their main token.
+//! it is written in the other. Places count runs of letters and digits, and each run that is no main token is a further one at its place, so that whatever finds a
+//! text by the runs in it finds it here.
 //!
-//! | text | query for it | texts have further | why |
-//! |---|---|---|---|
-//! | `wi-fi`, `e-mail`, `covid-19`: two parts, one of them of one or two characters | `wifi` | `wi`, `fi` | one word |
-//! | `open-source`: two longer parts | `open`, `source` | `opensource` | two words, at times one |
-//! | `state-of-the-art`, `2024-01-15`, paths, addresses of pages and of mail | the parts | | |
-//! | `don't`, `O'Brien` | `dont`, `obrien` | `brien`: three letters and more | |
-//! | `John's` | `john` | | the ending falls away |
-//! | `l'homme`, `d'art`: an article before a vowel or h | `l`, `homme` | | two words |
-//! | `U.S.A.`: letters with full stops | `usa` | | |
-//! | `C++`, `C#`, `A+` | `c++`, `c#`, `a+` | `c`, `a` | |
-//! | `.NET` | `.net` | `net` | |
-//! | `node.js` | `node`, `js` | `.js` | |
-//! | `R&D`, `AT&T` | `r&d`, `at&t` | the parts | |
-//! | `1,000,000`, `1'000`, `1_000`, `1.000.000` | `1000000`, .. | | a number is one, however it is written |
-//! | `3.14`, `3,14`; `192.168.0.1` | `3.14`; `192.168.0.1` | the parts | |
-//! | emoji | itself, without the colour of the skin | | flags and joined ones are one each |
+//! | text | query for it | why |
+//! |---|---|---|
+//! | `wi-fi`, `e-mail`, `covid-19`: two parts, one of them of one or two characters | `wifi` | one word |
+//! | `open-source`: two longer parts | `open`, `source`; texts have `opensource` too | two words, at times one |
+//! | `state-of-the-art`, `2024-01-15`, paths, addresses of pages and of mail | the parts | |
+//! | `don't`, `O'Brien` | `dont`, `obrien` | |
+//! | `John's` | `john` | the ending counts for nothing |
+//! | `l'homme`, `d'art`: an article before a vowel or h | `l`, `homme` | two words |
+//! | `U.S.A.`: letters with full stops | `usa` | |
+//! | `C++`, `C#`, `A+`; `.NET` | `c++`, `c#`, `a+`; `.net` | |
+//! | `node.js` | `node`, `js`; texts have `.js` too | |
+//! | `R&D`, `AT&T` | `r&d`, `at&t` | |
+//! | `1,000,000`, `1'000`, `1_000`, `1.000.000` | `1000000`, .. | a number is one, however it is written |
+//! | `3.14`, `3,14`; `192.168.0.1` | `3.14`; `192.168.0.1` | |
+//! | emoji | itself, without the colour of the skin | flags and joined ones are one each |
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum Side {
     Query,
 }
 
-/// A token, the part of the normal form that it comes from, and its place among the main ones.
+/// A token, the part of the normal form that it comes from, and its place.
 pub struct Cut<'a> {
     pub text: &'a str,
     pub from: Range<usize>,
@@ -44,8 +44,6 @@ pub struct Cut<'a> {
 const PIECE_BYTES: usize = 4096;
 /// A part of a word with a hyphen that is too short to be looked for alone.
 const SHORT_CHARS: usize = 2;
-/// What is behind an apostrophe is a word of its own from so many characters on.
-const NAME_CHARS: usize = 3;
 const GROUP_DIGITS: usize = 3;
 /// Articles and other small words that lose their vowel before another one.
 const ELIDED: [&str; 9] = ["l", "d", "j", "m", "t", "s", "n", "c", "qu"];
@@ -106,7 +104,7 @@ pub struct Cutter {
     side: Side,
     /// Endings of names stand behind an apostrophe, as in Turkish.
     has_endings: bool,
-    /// The place of the next main token.
+    /// The place of the run that is next.
     place: u32,
     runs: Vec<Run>,
     joined: String,
@@ -243,13 +241,29 @@ impl<'a> Rules<'a> {
         if is_ending && self.is_letters(at) {
             self.further_joined(&[".", self.str(at)], at..at + 1);
         }
+        self.pass(1);
         at + 1
+    }
+
+    /// One token of several runs with a sign between two, and each of the runs.
+    fn compound(&mut self, parts: &[&str], runs: Range<usize>) {
+        self.main_joined(parts, runs.clone());
+        self.further_each(runs);
+    }
+
+    /// The runs at every second place, each a further token.
+    fn further_each(&mut self, runs: Range<usize>) {
+        for at in runs.step_by(2) {
+            self.further(self.str(at), at..at + 1);
+            self.pass(1);
+        }
     }
 
     /// `.net`
     fn dotted(&mut self, at: usize) -> usize {
         self.main_joined(&[".", self.str(at + 1)], at..at + 2);
         self.further(self.str(at + 1), at + 1..at + 2);
+        self.pass(1);
         at + 2
     }
 
@@ -265,7 +279,7 @@ impl<'a> Rules<'a> {
             return None;
         }
         let letters: Vec<&str> = (at..end).step_by(2).map(|at| self.str(at)).collect();
-        self.main_joined(&letters, at..end);
+        self.compound(&letters, at..end);
         Some(end)
     }
 
@@ -275,10 +289,7 @@ impl<'a> Rules<'a> {
         if !(is_short(at) && self.is_sign(at + 1, '&') && is_short(at + 2)) {
             return None;
         }
-        let (one, other) = (self.str(at), self.str(at + 2));
-        self.main_joined(&[one, "&", other], at..at + 3);
-        self.further(one, at..at + 1);
-        self.further(other, at + 2..at + 3);
+        self.compound(&[self.str(at), "&", self.str(at + 2)], at..at + 3);
         Some(at + 3)
     }
 
@@ -289,24 +300,24 @@ impl<'a> Rules<'a> {
         }
         if ELIDED.contains(&self.str(at)) && self.begins_open(at + 2) {
             self.main(self.str(at), at..at + 1);
+            self.pass(1);
             return Some(at + 2);
         }
         let mut end = at + 1;
         while follows(end) {
             end += 2;
         }
-        if self.cutter.has_endings {
-            self.main(self.str(at), at..at + 1);
-            return Some(end);
-        }
-        let last = if self.str(end - 1) == "s" { end - 2 } else { end };
+        let last = match self.str(end - 1) {
+            _ if self.cutter.has_endings => at + 1,
+            "s" => end - 2,
+            _ => end,
+        };
         let parts: Vec<&str> = (at..last).step_by(2).map(|at| self.str(at)).collect();
         self.main_joined(&parts, at..last);
-        for part in (at + 2..last).step_by(2) {
-            if self.chars(part) >= NAME_CHARS {
-                self.further(self.str(part), part..part + 1);
-            }
-        }
+        // One run alone is the main token.
+        let first = if parts.len() == 1 { at + 2 } else { at };
+        self.pass(u32::from(first > at));
+        self.further_each(first..end);
         Some(end)
     }
 
@@ -326,15 +337,14 @@ impl<'a> Rules<'a> {
         if is_number(at) && is_number(at + 2) {
             return None;
         }
-        let (one, other) = (self.str(at), self.str(at + 2));
+        let parts = [self.str(at), self.str(at + 2)];
         if self.chars(at) <= SHORT_CHARS || self.chars(at + 2) <= SHORT_CHARS {
-            self.main_joined(&[one, other], at..at + 3);
-            self.further(one, at..at + 1);
-            self.further(other, at + 2..at + 3);
+            self.compound(&parts, at..at + 3);
             return Some(at + 3);
         }
-        self.main(one, at..at + 1);
-        self.further_joined(&[one, other], at..at + 3);
+        self.main(parts[0], at..at + 1);
+        self.further_joined(&parts, at..at + 3);
+        self.pass(1);
         Some(at + 2)
     }
 
@@ -351,6 +361,7 @@ impl<'a> Rules<'a> {
         };
         self.main_joined(&[self.str(at), sign], at..end);
         self.further(self.str(at), at..at + 1);
+        self.pass(1);
         Some(end)
     }
 
@@ -378,35 +389,28 @@ impl<'a> Rules<'a> {
         let rest = &signs[groups..];
         let is_fraction = |sign: &char| matches!(sign, '.' | ',') && (groups == 0 || *sign != first);
         match rest {
-            [] => self.main_joined(&parts, at..end),
+            [] => self.compound(&parts, at..end),
             [sign] if is_fraction(sign) => {
                 let (whole, fraction) = (parts[..=groups].concat(), parts[groups + 1]);
-                self.main_joined(&[&whole, ".", fraction], at..end);
-                if groups == 0 {
-                    self.further_each(at, end);
-                }
+                self.compound(&[&whole, ".", fraction], at..end);
             }
             _ if groups == 0 && signs.iter().all(|sign| *sign == '.') => {
-                let whole = parts.join(".");
-                self.main_joined(&[&whole], at..end);
-                self.further_each(at, end);
+                self.compound(&[&parts.join(".")], at..end);
             }
-            _ => (at..end)
-                .step_by(2)
-                .for_each(|at| self.main(self.str(at), at..at + 1)),
+            _ => {
+                for at in (at..end).step_by(2) {
+                    self.main(self.str(at), at..at + 1);
+                    self.pass(1);
+                }
+            }
         }
         Some(end)
-    }
-
-    fn further_each(&mut self, at: usize, end: usize) {
-        (at..end)
-            .step_by(2)
-            .for_each(|at| self.further(self.str(at), at..at + 1));
     }
 
     fn emoji(&mut self, at: usize) -> usize {
         let plain: String = self.str(at).chars().filter(|c| !is_skin(*c)).collect();
         self.main(plain.trim_end_matches(ZERO_WIDTH_JOINER), at..at + 1);
+        self.pass(1);
         at + 1
     }
 
@@ -414,7 +418,8 @@ impl<'a> Rules<'a> {
         let (text, run) = (self.text, self.str(at));
         by_dictionary(run, &mut |word| {
             let start = word.as_ptr().addr() - text.as_ptr().addr();
-            self.tell(word, start..start + word.len(), true);
+            self.tell(word, start..start + word.len());
+            self.pass(1);
         });
         at + 1
     }
@@ -429,6 +434,7 @@ impl<'a> Rules<'a> {
         if let Some(short) = korean::short_stem(word) {
             self.further(short, at..at + 1);
         }
+        self.pass(1);
         at + 1
     }
 
@@ -461,22 +467,26 @@ impl<'a> Rules<'a> {
     }
 
     fn main(&mut self, text: &str, runs: Range<usize>) {
-        self.tell(text, self.range(runs), true);
+        self.tell(text, self.range(runs));
     }
 
     fn main_joined(&mut self, parts: &[&str], runs: Range<usize>) {
-        self.tell_joined(parts, runs, true);
+        let mut joined = std::mem::take(&mut self.cutter.joined);
+        joined.clear();
+        joined.extend(parts.iter().copied());
+        self.tell(&joined, self.range(runs));
+        self.cutter.joined = joined;
     }
 
     fn further(&mut self, text: &str, runs: Range<usize>) {
         if self.cutter.side == Side::Document {
-            self.tell(text, self.range(runs), false);
+            self.main(text, runs);
         }
     }
 
     fn further_joined(&mut self, parts: &[&str], runs: Range<usize>) {
         if self.cutter.side == Side::Document {
-            self.tell_joined(parts, runs, false);
+            self.main_joined(parts, runs);
         }
     }
 
@@ -484,18 +494,13 @@ impl<'a> Rules<'a> {
         self.runs[runs.start].start as usize..self.runs[runs.end - 1].end as usize
     }
 
-    fn tell_joined(&mut self, parts: &[&str], runs: Range<usize>, is_main: bool) {
-        let mut joined = std::mem::take(&mut self.cutter.joined);
-        joined.clear();
-        joined.extend(parts.iter().copied());
-        self.tell(&joined, self.range(runs), is_main);
-        self.cutter.joined = joined;
+    /// So many runs are behind.
+    fn pass(&mut self, runs: u32) {
+        self.cutter.place = self.cutter.place.saturating_add(runs);
     }
 
-    fn tell(&mut self, text: &str, from: Range<usize>, is_main: bool) {
-        let place = &mut self.cutter.place;
-        *place = place.saturating_add(u32::from(is_main));
-        let place = *place - 1;
+    fn tell(&mut self, text: &str, from: Range<usize>) {
+        let place = self.cutter.place;
         (self.each)(Cut { text, from, place });
     }
 }
