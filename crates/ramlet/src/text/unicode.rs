@@ -141,8 +141,7 @@ impl Cutter {
 }
 
 fn split(text: &str, runs: &mut Vec<Run>) {
-    let mut rest = text.char_indices().peekable();
-    while let Some((at, c)) = rest.next() {
+    for (at, c) in text.char_indices() {
         let end = at + c.len_utf8();
         let kind = kind_of(c);
         if let Some(last) = runs.last_mut().filter(|last| last.end as usize == at)
