@@ -28,28 +28,34 @@ INDEXES = {
 }
 
 
-def tokens(field, text, asked=False):
+def tokens(field, text, asked=False, whole=False):
+    """Each with its place among the words; `whole`: with stop words."""
     if field == "white":
-        return text.split()
-    words = re.findall(r"\w+", text.lower())
+        return list(zip(text.split(), range(99)))
+    words = list(zip(re.findall(r"\w+", text.lower()), range(99)))
     if field == "prefix":
-        long = [w for w in words if len(w) >= 2]
-        return [w[:5] for w in long] if asked else [w[:n] for w in long for n in range(2, min(len(w), 5) + 1)]
+        long = [(w, at) for w, at in words if len(w) >= 2]
+        return [(w[:5], at) for w, at in long] if asked else [(w[:n], at) for w, at in long for n in range(2, min(len(w), 5) + 1)]
     if field == "fold":
-        return [w for w in (w.replace("ã", "a") for w in words) if len(w) >= 3]
+        return [(w, at) for w, at in ((w.replace("ã", "a"), at) for w, at in words) if len(w) >= 3]
     if field == "stem":
-        return [STEMS.get(w, w) for w in words if w != "the"]
+        return [(STEMS.get(w, w), at) for w, at in words if whole or w != "the"]
     return words
 
 
 def holds(field, values, how, asked):
-    stored = [t for v in (values if isinstance(values, list) else [values]) if isinstance(v, str) for t in tokens(field, v)]
     wanted = tokens(field, asked, asked=True)
+    whole = not wanted
+    wanted = wanted or tokens(field, asked, asked=True, whole=True)
+    texts = [v for v in (values if isinstance(values, list) else [values]) if isinstance(v, str)]
+    # No phrase goes from one value into the next.
+    stored = {(t, at + 1000 * n) for n, v in enumerate(texts) for t, at in tokens(field, v, whole=whole)}
+    words = {t for t, _ in stored}
     if how == "text":
-        return bool(wanted) and all(t in stored for t in wanted)
+        return bool(wanted) and all(t in words for t, _ in wanted)
     if how == "text_any":
-        return any(t in stored for t in wanted)
-    return bool(wanted) and any(stored[at : at + len(wanted)] == wanted for at in range(len(stored)))
+        return any(t in words for t, _ in wanted)
+    return bool(wanted) and any(all((t, at - wanted[0][1] + start) in stored for t, at in wanted) for _, start in stored)
 
 
 def text(rng, most):

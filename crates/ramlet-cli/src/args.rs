@@ -343,6 +343,12 @@ pub struct ImportArgs {
     /// Language of the texts: its stemmer and stop words; `none` for neither
     #[arg(long, value_name = "NAME", default_value = "english", requires = "text")]
     pub language: String,
+    /// What cuts the texts into words
+    #[arg(long, value_enum, default_value_t = TextTokenizer::Unicode, requires = "text")]
+    pub tokenizer: TextTokenizer,
+    /// Whether marks of letters count for nothing, so that `cafe` finds `café` [default: true with --tokenizer unicode, else false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", requires = "text", value_parser = boolean)]
+    pub folding: Option<bool>,
     /// Where ids come from
     #[arg(long, value_enum, default_value_t = Ids::File)]
     pub ids: Ids,
@@ -358,7 +364,7 @@ pub struct ImportArgs {
 }
 
 /// What only imports of files take.
-const FOR_FILES: [&str; 17] = [
+const FOR_FILES: [&str; 19] = [
     "files",
     "payload",
     "distance",
@@ -376,6 +382,8 @@ const FOR_FILES: [&str; 17] = [
     "key",
     "first_id",
     "language",
+    "tokenizer",
+    "folding",
 ];
 
 /// Where ids come from.
@@ -421,6 +429,15 @@ pub struct SearchArgs {
     /// Field with the texts [default: the one that has a text index]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
+    /// Make the field's text index anew first where it has another language: its stemmer and stop words; `none` for neither
+    #[arg(long, value_name = "NAME", conflicts_with = "like")]
+    pub language: Option<String>,
+    /// The same where it cuts texts otherwise
+    #[arg(long, value_enum, conflicts_with = "like")]
+    pub tokenizer: Option<TextTokenizer>,
+    /// The same where marks of letters count otherwise
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", conflicts_with = "like", value_parser = boolean)]
+    pub folding: Option<bool>,
     /// Which of the words must be there
     #[arg(long, value_enum, default_value_t = Mode::Any)]
     pub mode: Mode,
@@ -439,6 +456,23 @@ pub struct SearchArgs {
     /// Print the hits as JSON lines
     #[arg(long)]
     pub json: bool,
+}
+
+/// What cuts texts into words: our default, and those of the API by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TextTokenizer {
+    /// Words of all scripts, in one form of each letter
+    Unicode,
+    /// Runs of letters and digits
+    Word,
+    /// Runs without white space
+    Whitespace,
+    /// Runs of letters and digits, and each of their beginnings
+    Prefix,
+    /// As `word`, with dictionaries for scripts without spaces
+    Multilingual,
+    /// Parts of names in programs
+    Code,
 }
 
 /// See [`SearchArgs::mode`].

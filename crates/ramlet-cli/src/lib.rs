@@ -19,6 +19,7 @@ mod serve_settings;
 mod settings;
 mod snapshots;
 mod supervisor;
+mod text_schema;
 mod tls_settings;
 /// Sizes as people write them.
 mod size {

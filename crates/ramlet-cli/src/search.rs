@@ -3,13 +3,15 @@
 use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 use ramlet_bench::api::collection_path;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
-use crate::args::{Mode, SearchArgs};
+use crate::args::{Mode, SearchArgs, TextTokenizer};
 use crate::import::api::Api;
 use crate::output::{self, note};
+use crate::text_schema::{difference, text_schema};
 
 /// Characters of a text that are shown, with the first of the words among them.
 const SNIPPET_CHARS: usize = 200;
@@ -29,6 +31,9 @@ pub fn run(args: &SearchArgs) -> Result<()> {
         Some(_) => None,
         None => Some(text_field(args, &state.payload_schema)?),
     };
+    if let Some(field) = &field {
+        renew_index(args, &api, field, &state.payload_schema[field]["params"])?;
+    }
     let body = query(args, field.as_deref())?;
     let path = format!("{}/points/query", collection_path(&args.collection));
     let answer = api.ok(Method::POST, &path, &body)?;
@@ -70,6 +75,31 @@ fn text_field(args: &SearchArgs, schema: &Value) -> Result<String> {
             )
         }
     }
+}
+
+/// Makes the field's text index anew where it isn't what the options ask for.
+fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Result<()> {
+    if args.tokenizer.is_none() && args.language.is_none() && args.folding.is_none() {
+        return Ok(());
+    }
+    let tokenizer = match (args.tokenizer, there["tokenizer"].as_str()) {
+        (Some(tokenizer), _) => tokenizer,
+        (None, Some(name)) => TextTokenizer::from_str(name, false).unwrap_or(TextTokenizer::Unicode),
+        (None, None) => TextTokenizer::Unicode,
+    };
+    let of_stemmer = there["stemmer"]["language"].as_str();
+    let of_index = of_stemmer.or(there["stopwords"].as_str());
+    let language = args.language.as_deref().or(of_index).unwrap_or("none");
+    let folding = args.folding.or(there["ascii_folding"].as_bool());
+    let wanted = text_schema(tokenizer, language, folding);
+    if let Some((key, value)) = difference(there, &wanted) {
+        note!(
+            "the text index on '{field}' has {key} {value}: it is made anew with {}",
+            wanted[&key]
+        );
+        api.create_index(&args.collection, field, &wanted)?;
+    }
+    Ok(())
 }
 
 fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {

@@ -120,6 +120,10 @@ pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// At most one real query in this time has its recall measured: two searches and 256 reads.
 pub const MONITOR_PERIOD: Duration = Duration::from_secs(10);
+/// So often points are deleted whose time is over...
+pub const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
+/// ... and each so many times also where the field has no index: all payloads are read.
+pub const EXPIRY_UNINDEXED_TURNS: u32 = 60;
 /// A request whose memory others hold waits so long for it, before it is refused: bodies come and go within a second...
 pub const MEMORY_WAIT: Duration = Duration::from_secs(2);
 /// ... looking again and again after pauses that double from the first to the last of these.

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ramlet::Engine;
+use ramlet::{Engine, Scratch};
 use ramlet_io::system::{holder_of_port, set_segment_bytes_max};
 use ramlet_memory::Consumer;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -127,6 +127,7 @@ impl Bound {
         let workers = Arc::new(Workers::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
+        tasks.spawn(expire_points(app.engine.clone()));
         let acceptor = Acceptor {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
@@ -266,6 +267,29 @@ async fn monitor_recall(engine: Arc<Engine>) {
         // The engine's list of names may be locked while a collection is created on disk.
         let engine = engine.clone();
         let _ = spawn_blocking(move || engine.monitor_recall_once()).await;
+    }
+}
+
+/// Has points deleted whose time is over.
+async fn expire_points(engine: Arc<Engine>) {
+    for turn in 0u32.. {
+        tokio::time::sleep(limits::EXPIRY_PERIOD).await;
+        let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
+            continue;
+        };
+        let (of, unindexed) = (
+            engine.clone(),
+            turn.is_multiple_of(limits::EXPIRY_UNINDEXED_TURNS),
+        );
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        let job = Box::new(move |scratch: &mut Scratch| {
+            of.expire(now.as_micros() as i64, unindexed, scratch);
+            let _ = done.send(());
+        });
+        // Not one after another where a turn takes longer; all threads may be busy.
+        if engine.run(job).is_ok() {
+            let _ = is_done.await;
+        }
     }
 }
 

@@ -314,6 +314,9 @@ impl Collection {
         engine: &Engine,
         scratch: &mut Scratch,
     ) -> Result<SearchResponse> {
+        if request.limit == 0 {
+            return self.live_view().map(|_| SearchResponse::default());
+        }
         match request.into_search() {
             Ok(search) => self.search(&search, scratch),
             Err(request) => {

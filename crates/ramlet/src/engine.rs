@@ -146,7 +146,7 @@ struct Consumers {
 pub(crate) struct Names {
     pub(crate) catalog: Catalog,
     catalogs: Generations<Catalog>,
-    open: BTreeMap<String, Arc<Collection>>,
+    pub(crate) open: BTreeMap<String, Arc<Collection>>,
     /// Listed in the catalog, and not open.
     closed: BTreeMap<String, ClosedCollection>,
 }

@@ -14,6 +14,8 @@ pub const STOPWORDS_MAX: usize = 4_096;
 pub const TEXT_PARAMS_BYTES_MAX: usize = 64 << 10;
 /// Tokens of the text of one condition.
 pub const TEXT_TOKENS_MAX: usize = 4_096;
+/// Words that may stand between those of a phrase: fewer than there are places between two values.
+pub const PHRASE_SLOP_MAX: u32 = 99;
 /// Distinct tokens of one payload in a text index, and their bytes: half of these at least are kept, and a payload with more
 /// is looked at by every text condition.
 pub const TEXT_KEYS_MAX: usize = 32_768;

@@ -12,9 +12,9 @@ use crate::filter::index::{emit_keys, emit_text_keys};
 use crate::limits::{DIM_MAX, FIELD_INDEXES_MAX, INDEXING_THRESHOLD_KB, VECTORS_MAX};
 use crate::payload::Path;
 use crate::settings::{
-    Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
+    Expiry, Placement, Quantization, StrictMode, TurboBits, TurboQuantization, VectorSettings, key,
 };
-use crate::text::{STEMS_REVISION, TextField};
+use crate::text::{ANALYSIS_REVISION, TextField};
 use crate::types::{CollectionConfig, Datatype, Distance, FieldIndex, FieldKind, Modifier, VectorParams};
 
 /// What stands for a point under a vector's name.
@@ -124,6 +124,8 @@ pub struct Schema {
     pub indexing_kb: u64,
     /// Where it is enabled.
     pub strict: Option<Arc<StrictMode>>,
+    /// When points expire, if they do.
+    pub expiry: Option<Expiry>,
 }
 
 /// Slots by name, kept in the manifest beside the settings: a name that comes back gets a new slot.
@@ -133,7 +135,7 @@ pub struct Slots {
     pub fields: BTreeMap<String, u16>,
     pub next_field: u16,
     pub next_vector: u16,
-    /// The revision of the stemming algorithms that a field's texts were cut with.
+    /// The revision of the analysis that a field's texts were cut with; at first it was that of the stemming algorithms alone.
     pub stems: BTreeMap<String, u32>,
 }
 
@@ -153,7 +155,7 @@ impl Slots {
         for path in config.payload_schema.keys() {
             // At most `FIELD_INDEXES_MAX`: the settings were checked.
             slots.fields.insert(path.clone(), slots.next_field);
-            slots.stems.insert(path.clone(), STEMS_REVISION);
+            slots.stems.insert(path.clone(), ANALYSIS_REVISION);
             slots.next_field += 1;
         }
         slots
@@ -174,13 +176,13 @@ impl Slots {
             .ok_or_else(|| no_slot("payload index", path, Component::TEXT_SLOTS))?;
         self.next_field = slot + 1;
         self.fields.insert(path.to_string(), slot);
-        self.stems.insert(path.to_string(), STEMS_REVISION);
+        self.stems.insert(path.to_string(), ANALYSIS_REVISION);
         self.stems.retain(|path, _| self.fields.contains_key(path));
         Ok(slot)
     }
 
-    /// With which revision of the stemming algorithms the tables of a field were made.
-    pub fn stems_of(&self, path: &str) -> u32 {
+    /// With which revision of the analysis the tables of a field were made.
+    pub fn analysis_of(&self, path: &str) -> u32 {
         self.stems.get(path).copied().unwrap_or_default()
     }
 }
@@ -203,6 +205,7 @@ impl Schema {
                 .map_err(Error::corrupt)?
                 .filter(|mode| mode.enabled == Some(true))
                 .map(Arc::new),
+            expiry: Expiry::of(config).map_err(Error::corrupt)?,
             ..Schema::default()
         };
         for (name, params) in &config.vectors {
@@ -250,7 +253,7 @@ impl Schema {
                 path: path.clone(),
                 slot,
                 kind: index.kind,
-                text: text_of(path, index, slots.stems_of(path))?,
+                text: text_of(path, index, slots.analysis_of(path))?,
                 abilities: Abilities::of(index),
                 placement: placement_of(index),
             });
@@ -305,13 +308,13 @@ fn placement_of(index: &FieldIndex) -> Placement {
     })
 }
 
-fn text_of(path: &str, index: &FieldIndex, stems: u32) -> Result<Option<Arc<TextField>>> {
+fn text_of(path: &str, index: &FieldIndex, revision: u32) -> Result<Option<Arc<TextField>>> {
     if index.kind != FieldKind::Text {
         return Ok(None);
     }
-    let text = TextField::new(index.params.as_ref());
+    let text = TextField::of_revision(index.params.as_ref(), revision);
     let text = text.map_err(|e| Error::corrupt(format!("payload index `{path}`: {e}")))?;
-    Ok(Some(Arc::new(text.with_stems(stems))))
+    Ok(Some(Arc::new(text)))
 }
 
 /// Refuses parameters that no payload index can have.
@@ -338,6 +341,7 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
     }
     config.payload_schema.values().try_for_each(check_index)?;
     strict(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
+    Expiry::of(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
     if config.sparse_vectors.contains_key("") {
         return Err(Error::bad_input(
             "Wrong input: Sparse vector name cannot be empty",

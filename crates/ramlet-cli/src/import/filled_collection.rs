@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use indicatif::HumanCount;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::api::{Api, CollectionState};
 use super::source::{Layout, Source};
 use super::value_range::ValueRange;
 use crate::args::{Datatype, Distance, ImportArgs};
 use crate::output::note;
+use crate::text_schema::{difference, text_schema};
 
 /// Points that replaced others are never counted: the count is final soon.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);
@@ -60,7 +61,7 @@ impl<'a> FilledCollection<'a> {
             None => self.create(args, source)?,
         };
         for field in &args.text {
-            self.make_text_index(field, &args.language)?;
+            self.make_text_index(field, args)?;
         }
         Ok(ranges)
     }
@@ -101,14 +102,14 @@ impl<'a> FilledCollection<'a> {
             .collect())
     }
 
-    fn make_text_index(&self, field: &str, language: &str) -> Result<()> {
+    fn make_text_index(&self, field: &str, args: &ImportArgs) -> Result<()> {
         let is_there = self
             .there
             .as_ref()
             .is_some_and(|state| !state.payload_schema[field].is_null());
         if !is_there {
-            self.api.create_index(self.name, field, &text_schema(language))?;
-            note!("text index on '{field}' ({language})");
+            self.api.create_index(self.name, field, &wanted(args))?;
+            note!("text index on '{field}' ({})", args.language);
         }
         Ok(())
     }
@@ -143,15 +144,9 @@ impl<'a> FilledCollection<'a> {
     }
 }
 
-fn text_schema(language: &str) -> Value {
-    let mut schema = json!({
-        "type": "text", "tokenizer": "word", "lowercase": true, "scoring": true, "phrase_matching": true
-    });
-    if language != "none" {
-        schema["stopwords"] = json!(language);
-        schema["stemmer"] = json!({ "type": "snowball", "language": language });
-    }
-    schema
+/// The text index that the options ask for.
+fn wanted(args: &ImportArgs) -> Value {
+    text_schema(args.tokenizer, &args.language, args.folding)
 }
 
 fn ranges(state: &CollectionState) -> Vec<(String, ValueRange)> {
@@ -225,25 +220,20 @@ fn check_options(
 
 /// An index on a field of --text would be replaced by another.
 fn check_text_indexes(collection: &str, state: &CollectionState, args: &ImportArgs) -> Result<()> {
-    let wanted = text_schema(&args.language);
+    let wanted = wanted(args);
     for field in &args.text {
         let index = &state.payload_schema[field];
         if index.is_null() {
             continue;
         }
-        let told = wanted.as_object().into_iter().flatten();
-        let differs = |key: &str, value: &Value| index["params"][key] != *value;
         let kind = index["data_type"].as_str().unwrap_or_default();
-        let why = match told.clone().find(|(key, value)| differs(key, value)) {
+        let why = match difference(&index["params"], &wanted) {
             _ if kind != "text" => format!("of type {kind}"),
-            Some((key, _)) => format!("with {key} {}", index["params"][key]),
-            None if args.language == "none" && !index["params"]["stemmer"].is_null() => {
-                format!("with stemmer {}", index["params"]["stemmer"])
-            }
+            Some((key, value)) => format!("with {key} {value}"),
             None => continue,
         };
         bail!(
-            "'{collection}' has an index on '{field}' already, {why}: leave '{field}' out of --text to keep it, or delete it first"
+            "'{collection}' has an index on '{field}' already, {why}: leave '{field}' out of --text to keep it, say the same by --tokenizer, --language and --folding, or delete it first"
         );
     }
     Ok(())

@@ -164,6 +164,11 @@ const RAW: &str = "$serde_json::private::RawValue";
 impl<'de> Deserializer<'de> for Node {
     type Error = Error;
 
+    /// Tells gRPC from REST where the two differ in what they take.
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self {
             Node::Null => visitor.visit_unit(),

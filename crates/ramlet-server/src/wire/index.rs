@@ -37,10 +37,12 @@ impl WireCreateIndex {
                     ));
                 };
                 let kind = kind(name)?;
-                let params = Value::Object(params);
+                let mut params = params;
                 if kind == FieldKind::Text {
-                    check_text(&params)?;
+                    check_text(&Value::Object(params.clone()))?;
+                    TextField::spell_out(&mut params);
                 }
+                let params = Value::Object(params);
                 let is_off = |name| params.get(name) == Some(&Value::Bool(false));
                 if kind == FieldKind::Integer && is_off("lookup") && is_off("range") {
                     let what =
@@ -81,8 +83,7 @@ fn check_text(params: &Value) -> ApiResult<()> {
     if known.nested.is_some() {
         return Err(ApiError::unsupported("`nested` of a text index"));
     }
-    TextField::new(Some(params))?;
-    Ok(())
+    Ok(TextField::check_new(params)?)
 }
 
 fn kind(name: &str) -> ApiResult<FieldKind> {
@@ -119,6 +120,8 @@ pub fn kind_name(kind: FieldKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn parse(text: &str) -> ApiResult<(String, FieldIndex)> {
@@ -161,6 +164,27 @@ mod tests {
     }
 
     #[test]
+    fn the_default_tokenizer_has_no_name_to_clients() {
+        let body =
+            r#"{"field_name":"a","field_schema":{"type":"text","tokenizer":"unicode","lowercase":true}}"#;
+        let (_, index) = parse(body).unwrap();
+        assert_eq!(index.params, Some(json!({"type": "text", "lowercase": true})));
+        for (language, expected) in [
+            (
+                "de",
+                json!({"type": "text", "stopwords": "german", "stemmer": {"type": "snowball", "language": "german"}}),
+            ),
+            ("azerbaijani", json!({"type": "text", "stopwords": "azerbaijani"})),
+            ("chinese", json!({"type": "text"})),
+            ("none", json!({"type": "text"})),
+        ] {
+            let body = json!({"field_name": "a", "field_schema": {"type": "text", "language": language}});
+            let (_, index) = parse(&body.to_string()).unwrap();
+            assert_eq!(index.params, Some(expected), "{language}");
+        }
+    }
+
+    #[test]
     fn params_of_a_text_index() {
         let with = |more: &str| {
             parse(&format!(
@@ -175,6 +199,8 @@ mod tests {
             r#""scoring":true"#,
             r#""scoring":{"type":"bm25"}"#,
             r#""scoring":null,"nested":null"#,
+            r#""language":"german""#,
+            r#""tokenizer":"unicode","language":"none""#,
         ] {
             assert!(with(more).is_ok(), "{more}");
         }
@@ -190,6 +216,9 @@ mod tests {
             r#""scoring":{}"#,
             r#""scoring":"bm25""#,
             r#""nested":"a""#,
+            r#""language":"klingon""#,
+            r#""language":3"#,
+            r#""tokenizer":"word","language":"german""#,
             &format!(r#""stopwords":{{"custom":[{}]}}"#, words.join(",")),
         ] {
             assert_eq!(with(more).unwrap_err().status.as_u16(), 400, "{more}");

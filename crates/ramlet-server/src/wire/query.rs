@@ -10,8 +10,8 @@ mod query_groups;
 
 use ramlet::settings::check_recall;
 use ramlet::{
-    Highlight, LookupLocation, Prefetch, QuantizationParams, QueryRequest, ScrollRequest, SearchParams,
-    SearchRequest, ShardSelection,
+    Highlight, LookupLocation, OffsetUnit, Prefetch, QuantizationParams, QueryRequest, ScrollRequest,
+    SearchParams, SearchRequest, ShardSelection,
 };
 use serde::Deserialize;
 
@@ -77,7 +77,7 @@ pub struct WireQueryRequest {
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "highlight: true, false, or an object of `fragments`, `fragment_chars`, `pre`, `post`"
+    expecting = "highlight: true, false, or an object of `fragments`, `fragment_chars`, `pre`, `post`, `offsets`"
 )]
 pub enum WireHighlight {
     Wanted(bool),
@@ -91,6 +91,7 @@ pub struct WireHow {
     fragment_chars: Option<usize>,
     pre: Option<String>,
     post: Option<String>,
+    offsets: Option<OffsetUnit>,
 }
 
 impl WireHighlight {
@@ -103,6 +104,7 @@ impl WireHighlight {
                 fragment_chars: how.fragment_chars.unwrap_or(default.fragment_chars),
                 pre: how.pre.unwrap_or(default.pre),
                 post: how.post.unwrap_or(default.post),
+                offsets: how.offsets,
             }),
         }
     }

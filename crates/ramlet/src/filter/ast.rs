@@ -71,12 +71,20 @@ pub enum Match {
     /// One of its words.
     TextAny(String),
     /// Its words side by side.
-    Phrase(String),
+    Phrase(Phrase),
     Prefix(String),
     Substring(String),
     Any(AnyOf),
     /// Some value that isn't null is none of these.
     Except(AnyOf),
+}
+
+/// Words one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phrase {
+    pub text: String,
+    /// Words that may stand between them, all in all.
+    pub slop: u32,
 }
 
 /// A value that can be matched exactly. Floats can't: a float in a payload never equals an integer here.

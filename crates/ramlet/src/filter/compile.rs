@@ -64,7 +64,7 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// A text condition on a field with a text index.
+    /// A text condition.
     fn tokens(self, condition: &FieldCondition, path: &Path) -> Result<Option<TokenCheck>, String> {
         let FieldCheck::Match(asked) = &condition.check else {
             return Ok(None);
@@ -73,10 +73,10 @@ impl Scope<'_> {
         let field = names
             .iter()
             .find_map(|name| self.fields.iter().find(|field| field.path == *name));
-        match field.and_then(|field| Some((field.slot, field.text.as_ref()?))) {
-            Some(index) => TokenCheck::new(asked, index),
-            None => Ok(None),
-        }
+        TokenCheck::new(
+            asked,
+            field.and_then(|field| Some((field.slot, field.text.as_ref()?))),
+        )
     }
 }
 
@@ -243,10 +243,8 @@ impl Node {
 
     fn field(condition: FieldCondition, scope: Scope<'_>) -> Result<Node, String> {
         let path = parse(&condition.key)?;
-        let check = match scope.tokens(&condition, &path)? {
-            Some(tokens) => Check::Tokens(tokens),
-            None => Check::new(&condition.check),
-        };
+        let tokens = scope.tokens(&condition, &path)?;
+        let check = Check::new(&condition.check, tokens);
         Ok(Node::Field(Box::new(FieldNode {
             condition,
             path,

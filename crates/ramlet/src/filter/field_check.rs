@@ -5,19 +5,14 @@ use super::ast::{
     ValuesCount,
 };
 use super::datetime::parse_datetime;
-use super::text::{has_all, has_any, has_phrase, words};
 use super::tokens::TokenCheck;
 use crate::payload::{Json, JsonRef, Number, Path};
 
-/// A check with its lists sorted and its texts split.
+/// A check with its lists sorted and its texts cut.
 #[derive(Debug, Clone)]
 pub(super) enum Check {
     Value(Scalar),
-    /// Of a field with a text index.
     Tokens(TokenCheck),
-    AllWords(Vec<String>),
-    AnyWord(Vec<String>),
-    Phrase(Vec<String>),
     Prefix(String),
     Substring(String),
     Any(AnyOf),
@@ -33,13 +28,16 @@ pub(super) enum Check {
 }
 
 impl Check {
-    pub(super) fn new(check: &FieldCheck) -> Check {
-        let split = |text: &str| words(text).map(String::from).collect();
+    /// `tokens`: of a text condition.
+    pub(super) fn new(check: &FieldCheck, tokens: Option<TokenCheck>) -> Check {
+        if let Some(tokens) = tokens {
+            return Check::Tokens(tokens);
+        }
         match check {
             FieldCheck::Match(Match::Value(value)) => Check::Value(value.clone()),
-            FieldCheck::Match(Match::Text(text)) => Check::AllWords(split(text)),
-            FieldCheck::Match(Match::TextAny(text)) => Check::AnyWord(split(text)),
-            FieldCheck::Match(Match::Phrase(text)) => Check::Phrase(split(text)),
+            FieldCheck::Match(Match::Text(_) | Match::TextAny(_) | Match::Phrase(_)) => {
+                unreachable!("a text condition has tokens")
+            }
             FieldCheck::Match(Match::Prefix(text)) => Check::Prefix(text.clone()),
             FieldCheck::Match(Match::Substring(text)) => Check::Substring(text.clone()),
             FieldCheck::Match(Match::Any(list)) => Check::Any(sorted(list)),
@@ -88,9 +86,6 @@ impl Check {
 
     fn text_holds(&self, text: &str) -> bool {
         match self {
-            Check::AllWords(wanted) => has_all(text, wanted),
-            Check::AnyWord(wanted) => has_any(text, wanted),
-            Check::Phrase(phrase) => has_phrase(text, phrase),
             Check::Prefix(prefix) => text.starts_with(prefix.as_str()),
             Check::Substring(part) => text.contains(part.as_str()),
             Check::DatetimeRange(range) => parse_datetime(text).is_some_and(|micros| range.contains(micros)),

@@ -17,7 +17,6 @@ mod limits;
 mod parse;
 mod parse_check;
 mod slice;
-mod text;
 mod tokens;
 mod words;
 mod write;
@@ -25,7 +24,7 @@ mod write;
 pub use access::PointAccess;
 pub use ast::{
     AnyOf, Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, GeoBoundingBox, GeoPoint,
-    GeoPolygon, GeoRadius, Match, MinShould, Range, Scalar, ValuesCount,
+    GeoPolygon, GeoRadius, Match, MinShould, Phrase, Range, Scalar, ValuesCount,
 };
 pub use compile::CompiledFilter;
 pub use datetime::{format_datetime, parse_datetime};

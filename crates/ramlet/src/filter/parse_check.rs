@@ -5,10 +5,11 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
 use super::ast::{
-    AnyOf, DatetimeRange, FieldCheck, GeoBoundingBox, GeoPoint, GeoPolygon, GeoRadius, Match, Range, Scalar,
-    ValuesCount,
+    AnyOf, DatetimeRange, FieldCheck, GeoBoundingBox, GeoPoint, GeoPolygon, GeoRadius, Match, Phrase, Range,
+    Scalar, ValuesCount,
 };
 use super::datetime::parse_datetime;
+use crate::limits::PHRASE_SLOP_MAX;
 
 #[derive(serde::Deserialize)]
 #[serde(
@@ -20,6 +21,7 @@ struct RawMatch {
     text: Option<String>,
     text_any: Option<String>,
     phrase: Option<String>,
+    slop: Option<u32>,
     prefix: Option<String>,
     substring: Option<String>,
     any: Option<AnyOf>,
@@ -29,11 +31,20 @@ struct RawMatch {
 impl<'de> Deserialize<'de> for Match {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Match, D::Error> {
         let raw = RawMatch::deserialize(d)?;
+        if raw.slop.is_some() && raw.phrase.is_none() {
+            return Err(de::Error::custom("match: `slop` goes with `phrase`"));
+        }
+        let slop = raw.slop.unwrap_or(0);
+        if slop > PHRASE_SLOP_MAX {
+            return Err(de::Error::custom(format!(
+                "match: a slop of {slop}; at most {PHRASE_SLOP_MAX} is possible"
+            )));
+        }
         let mut found = [
             raw.value.map(Match::Value),
             raw.text.map(Match::Text),
             raw.text_any.map(Match::TextAny),
-            raw.phrase.map(Match::Phrase),
+            raw.phrase.map(|text| Match::Phrase(Phrase { text, slop })),
             raw.prefix.map(Match::Prefix),
             raw.substring.map(Match::Substring),
             raw.any.map(Match::Any),

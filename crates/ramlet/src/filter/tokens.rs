@@ -1,6 +1,7 @@
-//! Text conditions on a field with a text index: its tokens decide, wherever the text is read from.
+//! Text conditions: the tokens of the field's text index decide, wherever the text is read from. A field without one has the default tokens.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::access::PointAccess;
@@ -15,44 +16,48 @@ pub(super) enum Wanted {
     All,
     Any,
     /// All of them, one after another.
-    Phrase(Phrase),
+    Phrase(PhraseTokens),
 }
 
-/// Tokens that a field's texts must have. All values of the field count as one text.
+/// Tokens that a field's texts must have. With an index all values of the field count as one text, without each counts alone.
 #[derive(Debug, Clone)]
 pub(super) struct TokenCheck {
     pub field: Arc<TextField>,
     pub wanted: Wanted,
     /// Each once, in [`order`].
     pub tokens: Vec<String>,
+    /// Nothing but stop words is asked for: no index has them.
+    pub are_stopwords: bool,
     /// Of the index.
-    slot: u16,
+    slot: Option<u16>,
     /// Of each token, as memtables keep them.
     hashes: Vec<u64>,
 }
 
-/// The tokens in their order, with the table of Knuth, Morris and Pratt (1977): how long the longest beginning is that ends at
-/// each of them.
+/// The tokens in their order, each with its distance from the first: a word that is left out has its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Phrase {
-    tokens: Vec<String>,
-    borders: Vec<usize>,
+pub(crate) struct PhraseTokens {
+    pub tokens: Vec<(String, u32)>,
+    pub slop: u32,
 }
 
 impl TokenCheck {
-    /// `None`: the condition isn't about tokens.
+    /// Of a field with this index and its slot, if it has one. `None`: the condition isn't about tokens.
     pub(super) fn new(
         asked: &Match,
-        (slot, field): (u16, &Arc<TextField>),
+        index: Option<(u16, &Arc<TextField>)>,
     ) -> Result<Option<TokenCheck>, String> {
-        let (Match::Text(text) | Match::TextAny(text) | Match::Phrase(text)) = asked else {
-            return Ok(None);
+        let text = match asked {
+            Match::Text(text) | Match::TextAny(text) => text,
+            Match::Phrase(phrase) => &phrase.text,
+            _ => return Ok(None),
         };
-        let (mut tokens, mut count) = (Vec::new(), 0usize);
-        field.query(text, &mut |token| {
+        let field = index.map_or_else(TextField::without_index, |(_, field)| field.clone());
+        let (mut placed, mut count) = (Vec::new(), 0usize);
+        let are_stopwords = field.query_tokens(text, &mut |token, position| {
             count += 1;
             if count <= TEXT_TOKENS_MAX {
-                tokens.push(token.to_owned());
+                placed.push((token.to_owned(), position));
             }
         });
         if count > TEXT_TOKENS_MAX {
@@ -60,20 +65,27 @@ impl TokenCheck {
                 "filter: a text of {count} tokens; at most {TEXT_TOKENS_MAX} are possible"
             ));
         }
+        let mut tokens: Vec<String> = placed.iter().map(|(token, _)| token.clone()).collect();
         let wanted = match asked {
             Match::TextAny(_) => Wanted::Any,
-            Match::Phrase(_) => Wanted::Phrase(Phrase::new(tokens.clone())),
+            Match::Phrase(phrase) => Wanted::Phrase(PhraseTokens::new(placed, phrase.slop)),
             _ => Wanted::All,
         };
         tokens.sort_unstable_by(|a, b| order(a, b));
         tokens.dedup();
         Ok(Some(TokenCheck {
-            field: field.clone(),
+            field,
             wanted,
-            slot,
+            are_stopwords,
+            slot: index.map(|(slot, _)| slot),
             hashes: tokens.iter().map(|token| hash_of(token)).collect(),
             tokens,
         }))
+    }
+
+    /// Whether the tokens are those of a text index.
+    pub(super) fn has_index(&self) -> bool {
+        self.slot.is_some()
     }
 
     /// Whether a row that has all of the tokens is one that matches.
@@ -86,7 +98,10 @@ impl TokenCheck {
 
     /// Whether a point is known not to match: to tell a text's tokens again takes some microseconds.
     pub(super) fn are_lacking(&self, point: &dyn PointAccess) -> bool {
-        let mut lacking = self.hashes.iter().map(|hash| point.lacks_word(self.slot, *hash));
+        let Some(slot) = self.slot.filter(|_| !self.are_stopwords) else {
+            return false;
+        };
+        let mut lacking = self.hashes.iter().map(|hash| point.lacks_word(slot, *hash));
         match &self.wanted {
             Wanted::Any => lacking.all(|is_lacking| is_lacking),
             Wanted::All | Wanted::Phrase(_) => lacking.any(|is_lacking| is_lacking),
@@ -98,74 +113,106 @@ impl TokenCheck {
         if self.tokens.is_empty() {
             return false;
         }
-        match &self.wanted {
-            Wanted::Any => self.any_text(path, root, &mut |token| self.place(token).is_some()),
-            Wanted::All => {
-                let (mut has, mut missing) = (vec![false; self.tokens.len()], self.tokens.len());
-                self.any_text(path, root, &mut |token| {
-                    if let Some(place) = self.place(token)
-                        && !std::mem::replace(&mut has[place], true)
-                    {
-                        missing -= 1;
-                    }
-                    missing == 0
-                })
+        let (mut seen, mut from) = (Seen::new(self), 0);
+        path.any_value(root, &mut |value| {
+            if !self.has_index() {
+                (seen, from) = (Seen::new(self), 0);
             }
-            Wanted::Phrase(phrase) => {
-                let mut seen = 0;
-                self.any_text(path, root, &mut |token| phrase.is_over(&mut seen, token))
+            if let Some(Json::Str(text)) = value.read() {
+                let with = (&mut from, self.are_stopwords);
+                self.field.tokens(&text, with, &mut |token| {
+                    seen.enough = seen.enough || seen.is_enough(self, token.text, token.position);
+                });
             }
-        }
+            seen.enough
+        });
+        seen.enough
     }
 
     fn place(&self, token: &str) -> Option<usize> {
         self.tokens.binary_search_by(|t| order(t, token)).ok()
     }
+}
 
-    /// Shows `enough` the tokens of all values until it has seen enough.
-    fn any_text(&self, path: &Path, root: JsonRef<'_>, enough: &mut dyn FnMut(&str) -> bool) -> bool {
-        let mut is_enough = false;
-        path.any_value(root, &mut |value| {
-            if let Some(Json::Str(text)) = value.read() {
-                self.field
-                    .document(&text, &mut |token| is_enough = is_enough || enough(token));
+/// What a text has shown so far.
+struct Seen {
+    enough: bool,
+    /// By token.
+    has: Vec<bool>,
+    missing: usize,
+    /// The phrase's tokens that came lately: which, and where.
+    lately: VecDeque<(usize, u32)>,
+}
+
+impl Seen {
+    fn new(check: &TokenCheck) -> Seen {
+        Seen {
+            enough: false,
+            has: vec![false; check.tokens.len()],
+            missing: check.tokens.len(),
+            lately: VecDeque::new(),
+        }
+    }
+
+    /// Whether the text has all that is wanted with its next token.
+    fn is_enough(&mut self, check: &TokenCheck, token: &str, position: u32) -> bool {
+        let Some(place) = check.place(token) else {
+            return false;
+        };
+        match &check.wanted {
+            Wanted::Any => true,
+            Wanted::All => {
+                self.missing -= usize::from(!std::mem::replace(&mut self.has[place], true));
+                self.missing == 0
             }
-            is_enough
-        })
+            Wanted::Phrase(phrase) => {
+                let first = position.saturating_sub(phrase.span());
+                while self.lately.front().is_some_and(|(_, at)| *at < first) {
+                    self.lately.pop_front();
+                }
+                self.lately.push_back((place, position));
+                phrase.ends(check, &self.lately)
+            }
+        }
     }
 }
 
-impl Phrase {
-    /// In their order.
-    pub(super) fn tokens(&self) -> &[String] {
-        &self.tokens
+impl PhraseTokens {
+    fn new(mut tokens: Vec<(String, u32)>, slop: u32) -> PhraseTokens {
+        let first = tokens.first().map_or(0, |(_, position)| *position);
+        tokens.iter_mut().for_each(|(_, position)| *position -= first);
+        PhraseTokens { tokens, slop }
     }
 
-    fn new(tokens: Vec<String>) -> Phrase {
-        let mut borders = vec![0; tokens.len()];
-        let mut border = 0;
-        for at in 1..tokens.len() {
-            while border > 0 && tokens[at] != tokens[border] {
-                border = borders[border - 1];
-            }
-            border += usize::from(tokens[at] == tokens[border]);
-            borders[at] = border;
-        }
-        Phrase { tokens, borders }
+    /// From the first word to the last, at most.
+    fn span(&self) -> u32 {
+        self.tokens.last().map_or(0, |(_, distance)| *distance) + self.slop
     }
 
-    /// The next token of a text: whether the phrase ends with it. `seen`: how many of the phrase's tokens the text ends with,
-    /// never all.
-    fn is_over(&self, seen: &mut usize, token: &str) -> bool {
-        while *seen > 0 && self.tokens[*seen] != token {
-            *seen = self.borders[*seen - 1];
+    /// Whether the phrase ends with the last of the tokens that came lately. From there back the nearest of each is taken: no other choice begins later.
+    fn ends(&self, check: &TokenCheck, lately: &VecDeque<(usize, u32)>) -> bool {
+        let mut rest = lately.iter().rev();
+        let Some((last, end)) = rest.next() else {
+            return false;
+        };
+        let mut wanted = self.tokens.iter().rev();
+        let Some((token, distance)) = wanted.next() else {
+            return false;
+        };
+        if check.place(token) != Some(*last) {
+            return false;
         }
-        *seen += usize::from(self.tokens[*seen] == token);
-        let over = *seen == self.tokens.len();
-        if over {
-            *seen = self.borders[*seen - 1];
+        let (mut at, mut distance) = (*end, *distance);
+        for (token, before) in wanted {
+            let Some(latest) = at.checked_sub(distance - before) else {
+                return false;
+            };
+            let place = check.place(token);
+            let found = rest.find(|(known, position)| Some(*known) == place && *position <= latest);
+            let Some((_, position)) = found else { return false };
+            (at, distance) = (*position, *before);
         }
-        over
+        end - at <= self.span()
     }
 }
 
@@ -234,7 +281,7 @@ mod tests {
             let FieldCheck::Match(of) = &condition.check else {
                 panic!("{asked}")
             };
-            let check = TokenCheck::new(of, (7, &field))
+            let check = TokenCheck::new(of, Some((7, &field)))
                 .expect("few words")
                 .expect("words");
             let path = Path::parse("t").expect("a path");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compile::{CompiledFilter, FieldNode, Node};
 use super::field_check::Check;
-use super::tokens::{TokenCheck, Wanted};
+use super::tokens::{PhraseTokens, TokenCheck, Wanted};
 use crate::text::TextField;
 
 /// Words that a field's texts must have, and what the filter asks beside.
@@ -13,7 +13,7 @@ pub(crate) struct FieldWords {
     /// Each once.
     pub required: Vec<String>,
     /// Several words, one after another.
-    pub phrases: Vec<Vec<String>>,
+    pub phrases: Vec<PhraseTokens>,
     pub rest: Option<CompiledFilter>,
 }
 
@@ -33,7 +33,7 @@ impl FieldWords {
         required.sort_unstable();
         required.dedup();
         let phrases = asked.iter().filter_map(|check| match &check.wanted {
-            Wanted::Phrase(phrase) if phrase.tokens().len() > 1 => Some(phrase.tokens().to_vec()),
+            Wanted::Phrase(phrase) if phrase.tokens.len() > 1 => Some(phrase.clone()),
             _ => None,
         });
         let phrases = phrases.collect();
@@ -58,5 +58,5 @@ fn of_index<'a>(node: &'a Node, index: &Arc<TextField>) -> Option<&'a TokenCheck
         return None;
     };
     let all = matches!(tokens.wanted, Wanted::All | Wanted::Phrase(_)) && !tokens.tokens.is_empty();
-    (all && Arc::ptr_eq(&tokens.field, index)).then_some(tokens)
+    (all && !tokens.are_stopwords && Arc::ptr_eq(&tokens.field, index)).then_some(tokens)
 }

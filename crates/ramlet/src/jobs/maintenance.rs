@@ -163,7 +163,7 @@ fn idle(shared: &Shared) -> bool {
             shared.wake_maintenance();
             return true;
         }
-        if try_job(&core, Job::Upkeep, jobs::renew_stems) || try_job(&core, Job::Upkeep, jobs::recalibrate) {
+        if try_job(&core, Job::Upkeep, jobs::renew_texts) || try_job(&core, Job::Upkeep, jobs::recalibrate) {
             return true;
         }
     }
@@ -444,7 +444,7 @@ fn settle_one(core: &Core) -> Result<bool> {
         || jobs::clear_dead(core)?
         || jobs::merge(core, Moment::Busy)?
         || jobs::merge(core, Moment::Idle)?
-        || jobs::renew_stems(core)?
+        || jobs::renew_texts(core)?
         || jobs::recalibrate(core)?
         || jobs::fill_caches(core, CacheFill::All)?
         || (!jobs::lacks_ram(core) && jobs::fill_spare(core)?))

@@ -3,6 +3,7 @@
 pub mod backoff;
 mod cache_fill;
 pub mod cancellation;
+mod expiry;
 pub mod maintenance;
 mod merging;
 pub mod progress;
@@ -372,7 +373,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Opt
         crate::schema::check_index(&index)?;
         let mut config = writer.config.clone();
         let old = config.payload_schema.get(field);
-        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.stems_of(field))) {
+        if old.is_some_and(|old| has_same_keys(old, &index, writer.slots.analysis_of(field))) {
             // Same tables; the parameters may be said anew.
             config.payload_schema.insert(field.to_string(), index);
             drop(writer);
@@ -398,27 +399,27 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Opt
     })
 }
 
-/// Makes one text index anew whose tables have stems that queries no longer look for; false: there is none.
-pub fn renew_stems(core: &Core) -> Result<bool> {
+/// Makes one text index anew whose tables are of another analysis than new ones; false: there is none.
+pub fn renew_texts(core: &Core) -> Result<bool> {
     let old = {
         let writer = core.writer();
         let mut fields = writer.schema.fields.iter();
-        let old = fields.find(|field| field.text.as_ref().is_some_and(|text| text.has_old_stems()));
+        let old = fields.find(|field| field.text.as_ref().is_some_and(|text| text.is_outdated()));
         old.and_then(|field| writer.config.payload_schema.get_key_value(&field.path))
             .map(|(path, index)| (path.clone(), index.clone()))
     };
     let Some((path, index)) = old else {
         return Ok(false);
     };
-    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its stems are of another revision");
+    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its analysis is of another revision");
     create_field_index(core, &path, index, None).map(|()| true)
 }
 
-/// Whether two indexes of a field have the same tables; `stems`: the revision that those of the old one were made with.
-fn has_same_keys(old: &FieldIndex, new: &FieldIndex, stems: u32) -> bool {
-    let text = |index: &FieldIndex| TextField::new(index.params.as_ref()).ok();
-    let old_text = || Some(text(old)?.with_stems(stems));
-    old.kind == new.kind && (new.kind != FieldKind::Text || old_text() == text(new))
+/// Whether two indexes of a field have the same tables; `revision`: of the analysis that those of the old one were made with.
+fn has_same_keys(old: &FieldIndex, new: &FieldIndex, revision: u32) -> bool {
+    let text = || TextField::new(new.params.as_ref()).ok();
+    let old_text = || TextField::of_revision(old.params.as_ref(), revision).ok();
+    old.kind == new.kind && (new.kind != FieldKind::Text || old_text() == text())
 }
 
 /// A segment's files of a new payload index.
@@ -589,7 +590,6 @@ fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use ramlet_io::RamStorage;
     use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
@@ -598,7 +598,7 @@ mod tests {
     use crate::engine::{Engine, EngineOptions};
 
     #[test]
-    fn tables_with_stems_of_another_revision_are_made_anew_once() {
+    fn tables_of_another_analysis_are_made_anew_once() {
         let budget = BudgetTable::plan(BudgetRequest::new(64_000_000, 1)).unwrap();
         let options = EngineOptions {
             ledger: Ledger::new(budget.ledger_limit()),
@@ -611,30 +611,59 @@ mod tests {
             kind: FieldKind::Text,
             params: Some(params),
         };
-        let greek = serde_json::json!({"type": "text", "stemmer": {"type": "snowball", "language": "greek"}});
+        let greek = serde_json::json!({"type": "snowball", "language": "greek"});
+        // From which revision on its tables are as they would be now.
+        let fields = [
+            (
+                "plain",
+                serde_json::json!({"type": "text", "tokenizer": "word", "scoring": true}),
+                0,
+            ),
+            (
+                "stems",
+                serde_json::json!({"type": "text", "tokenizer": "word", "stemmer": greek}),
+                1,
+            ),
+            ("default", serde_json::json!({"type": "text"}), 2),
+            (
+                "phrases",
+                serde_json::json!({"type": "text", "tokenizer": "word", "scoring": true, "phrase_matching": true}),
+                2,
+            ),
+        ];
         let config = CollectionConfig {
-            payload_schema: BTreeMap::from([
-                ("plain".to_owned(), index(serde_json::json!({"type": "text"}))),
-                ("stems".to_owned(), index(greek)),
-            ]),
+            payload_schema: fields
+                .iter()
+                .map(|(path, params, _)| ((*path).to_owned(), index(params.clone())))
+                .collect(),
             ..CollectionConfig::default()
         };
         engine.create_collection("c", config).unwrap();
         let collection = engine.collection("c").unwrap();
         let core = collection.core();
-        assert!(!renew_stems(core).unwrap(), "they are of this one");
-        let slot_of = |path: &str| core.writer().slots.fields[path];
-        let before = (slot_of("plain"), slot_of("stems"));
-        {
-            // As a version with other stems would have written it.
-            let mut writer = core.writer();
-            writer.slots.stems.clear();
-            writer.schema = Arc::new(Schema::new(&writer.config, &writer.slots).unwrap());
+        assert!(!renew_texts(core).unwrap(), "they are of this one");
+        for revision in [0, 1] {
+            let slot_of = |path: &str| core.writer().slots.fields[path];
+            let before = fields.each_ref().map(|(path, ..)| slot_of(path));
+            {
+                // As a version with another analysis would have written it.
+                let mut writer = core.writer();
+                writer.slots.stems.values_mut().for_each(|of| *of = revision);
+                writer.schema = Arc::new(Schema::new(&writer.config, &writer.slots).unwrap());
+                let default = writer.schema.field("default").unwrap().text.clone().unwrap();
+                let mut tokens = Vec::new();
+                default.query("wi-fi", &mut |token| tokens.push(token.to_owned()));
+                assert_eq!(
+                    tokens,
+                    ["wi", "fi"],
+                    "until then queries are cut as the tables were"
+                );
+            }
+            while renew_texts(core).unwrap() {}
+            for ((path, _, since), before) in fields.iter().zip(before) {
+                assert_eq!(slot_of(path) != before, revision < *since, "{path} of {revision}");
+            }
         }
-        assert!(renew_stems(core).unwrap());
-        assert_eq!(slot_of("plain"), before.0, "it has no stems");
-        assert_ne!(slot_of("stems"), before.1);
-        assert!(!renew_stems(core).unwrap());
     }
 
     #[test]

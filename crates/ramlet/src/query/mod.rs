@@ -334,7 +334,7 @@ fn collect(
         let (id, version) = view.id_of(place, lookup)?;
         out.push(ScoredPoint {
             id,
-            score,
+            score: finite(score),
             version,
             payload: selected_payload(view, place, &payload, lookup)?,
             vectors: selected_vectors(view, place, &request.with_vectors, lookup)?,
@@ -344,6 +344,14 @@ fn collect(
         });
     }
     Ok(())
+}
+
+/// A score beyond 32-bit floats is the greatest or the least of them: JSON has no other, and clients read no `null`.
+fn finite(score: f32) -> f32 {
+    match score.is_nan() {
+        true => f32::MIN,
+        false => score.clamp(f32::MIN, f32::MAX),
+    }
 }
 
 /// Turns what a query has found into hits, without the first `skip`. Points that nothing scored are `plain`: they have no
@@ -369,7 +377,7 @@ fn collect_found(
         let (id, version) = view.id_of(found.place, lookup)?;
         out.push(ScoredPoint {
             id,
-            score: found.score,
+            score: finite(found.score),
             version: if plain { 0 } else { version },
             payload: None,
             vectors: selected_vectors(view, found.place, vectors, lookup)?,

@@ -46,6 +46,19 @@ pub struct Highlight {
     /// What stands before each word, and what behind it. Texts aren't escaped.
     pub pre: String,
     pub post: String,
+    /// Tells where fragments and words stand in the field's texts, in this unit.
+    pub offsets: Option<OffsetUnit>,
+}
+
+/// What places in a text are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub enum OffsetUnit {
+    /// Bytes of UTF-8.
+    #[serde(rename = "utf-8", alias = "utf8")]
+    Utf8,
+    /// Units of UTF-16, as strings of JavaScript, Java and C# count.
+    #[serde(rename = "utf-16", alias = "utf16")]
+    Utf16,
 }
 
 impl Default for Highlight {
@@ -55,6 +68,7 @@ impl Default for Highlight {
             fragment_chars: 160,
             pre: "<em>".into(),
             post: "</em>".into(),
+            offsets: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::text::{for_words, is_dense};
+use crate::text::{edge_before, edge_behind, for_words, is_dense};
 
 /// Characters in which the end of a word is looked for; a word that is longer is cut.
 const EDGE_CHARS: usize = 64;
@@ -13,7 +13,10 @@ const LOOK_CHARS: usize = 16;
 pub fn around(text: &str, fragment: Range<usize>, room: Range<usize>, most: usize) -> Range<usize> {
     let cut = forth(text, fragment.clone(), most);
     let Some(spare) = most.checked_sub(cut.chars).filter(|_| cut.at == fragment.end) else {
-        return fragment.start..cut.at;
+        let end = edge_before(text, cut.at);
+        // A letter of more characters than are asked for.
+        let end = if end > fragment.start { end } else { cut.at };
+        return fragment.start..end;
     };
     // Half of it before, the rest behind; what there isn't behind, before.
     let before = back(text, room.start..fragment.start, spare / 2);
@@ -26,6 +29,8 @@ pub fn around(text: &str, fragment: Range<usize>, room: Range<usize>, most: usiz
     if is_in_word(text, end) {
         end = last_edge(text, fragment.end..end);
     }
+    let start = edge_behind(text, start).min(fragment.start);
+    let end = edge_before(text, end).max(fragment.end);
     let inner = &text[start..end];
     let skipped = inner.len() - inner.trim_start().len();
     start + skipped..start + skipped + inner.trim().len()
@@ -160,6 +165,22 @@ mod tests {
         // Not half of 北京.
         check("我们在北京[大学]", 3, "大学");
         check("今天天气很好 我们在北京[大学]学习中文", 10, "在北京大学学习中文");
+    }
+
+    #[test]
+    fn letters_are_whole() {
+        let word = "e\u{301}".repeat(200);
+        check(&format!("[{word}] x"), 21, &"e\u{301}".repeat(10));
+        for most in 3..40 {
+            let text = "👍🏽👨‍👩‍👧e\u{301} ".repeat(9) + "mark" + &"👍🏽👨‍👩‍👧e\u{301} ".repeat(9);
+            let at = text.find("mark").expect("a mark");
+            let found = around(&text, at..at + 4, 0..text.len(), most);
+            assert_eq!(
+                (edge_before(&text, found.start), edge_before(&text, found.end)),
+                (found.start, found.end),
+                "{most}"
+            );
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::excerpt::around;
 use super::terms::Terms;
 use crate::error::{Error, Result};
 use crate::payload::{Json, JsonRef, Path};
-use crate::query::request::Highlight;
-use crate::text::TextField;
+use crate::query::request::{Highlight, OffsetUnit};
+use crate::text::{TextField, edge_behind};
 
 /// Words of a text that are looked at; beyond them nothing is marked.
 const MARKS_MAX: usize = 1_024;
@@ -40,6 +40,81 @@ struct Fragment {
     text: usize,
     marks: Range<usize>,
     distinct: usize,
+}
+
+/// A text of a field, and the words of the query in it.
+struct MarkedText {
+    text: String,
+    /// Which of the field's strings it is.
+    value: usize,
+    marks: Vec<Mark>,
+}
+
+/// What is answered: a marked part of a text, with places where they are asked for.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Excerpt {
+    Plain(String),
+    Placed {
+        text: String,
+        value: usize,
+        start: usize,
+        end: usize,
+        marks: Vec<[usize; 2]>,
+    },
+}
+
+impl MarkedText {
+    fn excerpt(&self, bytes: Range<usize>, marks: Range<usize>, how: &Highlight) -> Excerpt {
+        let marks = &self.marks[marks];
+        let text = between(&self.text, bytes.clone(), marks, how);
+        let Some(unit) = how.offsets else {
+            return Excerpt::Plain(text);
+        };
+        let mut places = Places::new(&self.text, unit);
+        let start = places.of(bytes.start);
+        let ends = marks.iter().map(|mark| {
+            let start = places.of(mark.bytes.start);
+            [start, places.of(mark.bytes.end.min(bytes.end))]
+        });
+        let marks = ends.collect();
+        Excerpt::Placed {
+            text,
+            value: self.value,
+            start,
+            end: places.of(bytes.end),
+            marks,
+        }
+    }
+}
+
+/// Places of a text in another unit than bytes, asked for in ascending order.
+struct Places<'a> {
+    text: &'a str,
+    unit: OffsetUnit,
+    bytes: usize,
+    units: usize,
+}
+
+impl<'a> Places<'a> {
+    fn new(text: &'a str, unit: OffsetUnit) -> Places<'a> {
+        Places {
+            text,
+            unit,
+            bytes: 0,
+            units: 0,
+        }
+    }
+
+    fn of(&mut self, bytes: usize) -> usize {
+        let more = &self.text[self.bytes..bytes];
+        self.units += match self.unit {
+            OffsetUnit::Utf8 => more.len(),
+            OffsetUnit::Utf16 => more.encode_utf16().count(),
+        };
+        self.bytes = bytes;
+        self.units
+    }
 }
 
 impl Highlight {
@@ -91,24 +166,29 @@ fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
 }
 
 impl Marked<'_> {
-    fn fragments(&self, payload: &[u8], how: &Highlight) -> Vec<String> {
+    fn fragments(&self, payload: &[u8], how: &Highlight) -> Vec<Excerpt> {
         let Some(root) = JsonRef::new(payload) else {
             return Vec::new();
         };
-        let mut texts: Vec<(String, Vec<Mark>)> = Vec::new();
-        let mut left = MARKS_MAX;
+        let mut texts: Vec<MarkedText> = Vec::new();
+        let (mut left, mut strings) = (MARKS_MAX, 0);
         self.path.any_value(root, &mut |value| {
             if let Some(Json::Str(text)) = value.read() {
                 let marks = self.marks(&text, left);
                 left -= marks.len();
                 if !marks.is_empty() {
-                    texts.push((text.into_owned(), marks));
+                    texts.push(MarkedText {
+                        text: text.into_owned(),
+                        value: strings,
+                        marks,
+                    });
                 }
+                strings += 1;
             }
             left == 0
         });
         if how.fragments == 0 {
-            let whole = |(text, marks): &(String, Vec<Mark>)| between(text, 0..text.len(), marks, how);
+            let whole = |of: &MarkedText| of.excerpt(0..of.text.len(), 0..of.marks.len(), how);
             return texts.iter().map(whole).collect();
         }
         let mut best = best_of(&texts, how);
@@ -116,16 +196,16 @@ impl Marked<'_> {
         let mut fragments = Vec::with_capacity(best.len());
         let mut from = (0, 0);
         for (at, fragment) in best.iter().enumerate() {
-            let (text, marks) = &texts[fragment.text];
+            let of = &texts[fragment.text];
+            let (text, marks) = (&of.text, &of.marks);
             // Two of them share no words: each goes from the end of the one before to the first mark of the next.
             let next = best.get(at + 1).filter(|next| next.text == fragment.text);
             let end = next.map_or(text.len(), |next| marks[next.marks.start].bytes.start);
             let start = if from.0 == fragment.text { from.1 } else { 0 };
-            let marks = &marks[fragment.marks.clone()];
-            let words = marks[0].bytes.start..marks[marks.len() - 1].bytes.end;
+            let words = marks[fragment.marks.start].bytes.start..marks[fragment.marks.end - 1].bytes.end;
             let bytes = around(text, words, start..end, how.fragment_chars);
             from = (fragment.text, bytes.end);
-            fragments.push(between(text, bytes, marks, how));
+            fragments.push(of.excerpt(bytes, fragment.marks.clone(), how));
         }
         fragments
     }
@@ -133,21 +213,22 @@ impl Marked<'_> {
     /// At most so many, by place.
     fn marks(&self, text: &str, most: usize) -> Vec<Mark> {
         let mut marks: Vec<Mark> = Vec::new();
-        self.field.tokens(text, &mut |token| {
+        let whole = self.terms.iter().any(Terms::are_stopwords);
+        self.field.tokens(text, (&mut 0, whole), &mut |token| {
             // A part of the text: its place is where it lies in memory.
             let start = token.word.as_ptr().addr() - text.as_ptr().addr();
-            let known = marks.last().is_some_and(|last| last.bytes.start == start);
+            let known = marks.last().is_some_and(|last| start < last.bytes.end);
             if known || marks.len() == most {
                 return;
             }
             let mut lists = self.terms.iter().enumerate();
             if let Some(word) = lists.find_map(|(list, terms)| Some((list, terms.place(token.text)?))) {
-                let bytes = start..start + token.word.len();
+                let bytes = start..edge_behind(text, start + token.word.len());
                 let (at, chars) = marks
                     .last()
                     .map_or((0, 0), |last| (last.bytes.end, last.chars.end));
                 let first = chars + text[at..start].chars().count();
-                let chars = first..first + token.word.chars().count();
+                let chars = first..first + text[bytes.clone()].chars().count();
                 marks.push(Mark { bytes, chars, word });
             }
         });
@@ -156,9 +237,9 @@ impl Marked<'_> {
 }
 
 /// The fragments with the most distinct words, then with the most marks, then the first; none shares a mark with another.
-fn best_of(texts: &[(String, Vec<Mark>)], how: &Highlight) -> Vec<Fragment> {
+fn best_of(texts: &[MarkedText], how: &Highlight) -> Vec<Fragment> {
     let mut all: Vec<Fragment> = Vec::new();
-    for (text, (_, marks)) in texts.iter().enumerate() {
+    for (text, MarkedText { marks, .. }) in texts.iter().enumerate() {
         let mut end = 0;
         for (at, first) in marks.iter().enumerate() {
             let fits = |mark: &Mark| mark.chars.end <= first.chars.start + how.fragment_chars;
@@ -253,12 +334,64 @@ mod tests {
             "The Dogs ran; one RUNS.",
             json!(["The <em>Dogs</em> ran; one <em>RUNS</em>."]),
         );
-        check("the", "The dogs", Value::Null);
+        check("the", "The dogs", json!(["<em>The</em> dogs"]));
+        check("the dog", "The dogs", json!(["The <em>dogs</em>"]));
         check("cats", "dogs", Value::Null);
         check(
             "caf\u{e9}",
             "Un caf\u{e9}, \"deux\" caf\u{e9}s",
             json!(["Un <em>caf\u{e9}</em>, \"deux\" <em>caf\u{e9}s</em>"]),
+        );
+    }
+
+    #[test]
+    fn letters_are_whole_and_places_are_told() {
+        for tokenizer in [Value::Null, json!("word"), json!("whitespace")] {
+            let params = json!({"type": "text", "tokenizer": tokenizer});
+            let query = if tokenizer == "word" {
+                "cafe"
+            } else {
+                "cafe\u{301}"
+            };
+            let expected = json!({"t": ["un <em>cafe\u{301}</em> noir"]});
+            check(
+                params,
+                query,
+                json!({"t": "un cafe\u{301} noir"}),
+                &how(1, 200),
+                expected,
+            );
+        }
+        let text = "👍 one cafe\u{301} two 👍🏽 Straße";
+        for (unit, places) in [
+            (OffsetUnit::Utf8, [0, 36, 9, 15, 29, 36]),
+            (OffsetUnit::Utf16, [0, 28, 7, 12, 22, 28]),
+        ] {
+            let how = Highlight {
+                offsets: Some(unit),
+                ..how(0, 100)
+            };
+            let [start, end, first, first_end, second, second_end] = places;
+            let expected = json!({"t": [{
+                "text": "👍 one <em>cafe\u{301}</em> two 👍🏽 <em>Straße</em>", "value": 1, "start": start, "end": end,
+                "marks": [[first, first_end], [second, second_end]],
+            }]});
+            check(
+                json!({"type": "text"}),
+                "café strasse",
+                json!({"t": ["no", text]}),
+                &how,
+                expected,
+            );
+        }
+        // Words within a word are marked once.
+        let expected = json!({"t": ["<em>wi-fi</em> <em>C++</em>"]});
+        check(
+            json!({"type": "text"}),
+            "wifi fi wi c c++",
+            json!({"t": "wi-fi C++"}),
+            &how(1, 100),
+            expected,
         );
     }
 
@@ -340,6 +473,9 @@ mod tests {
             let fragments = marked.fragments(json!({ "t": text }).to_string().as_bytes(), &how);
             assert_eq!(fragments.len(), 4);
             for fragment in fragments {
+                let Excerpt::Plain(fragment) = fragment else {
+                    panic!("no places were asked for")
+                };
                 let plain = fragment.replace("<em>", "").replace("</em>", "");
                 assert!(
                     plain.chars().count() <= fragment_chars && fragment.len() > plain.len(),

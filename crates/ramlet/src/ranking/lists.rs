@@ -295,7 +295,8 @@ pub fn rank_lists(
         recheck,
         held: _held,
     } = named;
-    let recheck = recheck || (!words.phrases.is_empty() && column.positions.is_none());
+    let has_positions = column.positions.is_some() && !words.have_slop;
+    let recheck = recheck || (!words.phrases.is_empty() && !has_positions);
     if let Some((only, _)) = &only {
         rows = Some(rows.map_or_else(|| only.clone(), |rows| rows & only));
     }

@@ -55,7 +55,7 @@ impl MemtableTexts {
             let taken = out.len() - begin + HEAD;
             let mut counts = Counts::new(ROW_BYTES_MAX.saturating_sub(taken) / 8);
             let (mut tokens, mut hash) = (0u32, TokenHash::default());
-            tokens_of(&field.text, &field.path, payload, &mut |token| {
+            tokens_of((&field.text, false), &field.path, payload, &mut |token| {
                 tokens = tokens.saturating_add(1);
                 hash.follow(&token);
                 if !counts.are_too_many {

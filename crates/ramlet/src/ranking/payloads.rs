@@ -17,12 +17,17 @@ impl Counted<'_> {
     pub fn count(&self, payload: &[u8], counts: &mut [u32]) -> u32 {
         counts.fill(0);
         let mut tokens = 0u32;
-        tokens_of(self.field, self.path, payload, &mut |token| {
-            tokens = tokens.saturating_add(1);
-            if let Some(place) = self.terms.place(token.text) {
-                counts[place] = counts[place].saturating_add(1);
-            }
-        });
+        tokens_of(
+            (self.field, self.terms.are_stopwords()),
+            self.path,
+            payload,
+            &mut |token| {
+                tokens = tokens.saturating_add(1);
+                if let Some(place) = self.terms.place(token.text) {
+                    counts[place] = counts[place].saturating_add(1);
+                }
+            },
+        );
         tokens
     }
 }

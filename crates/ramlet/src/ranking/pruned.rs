@@ -28,7 +28,8 @@ struct Pruned<'a, 'e> {
     /// Cursors of words that every row must have, the shortest list first.
     required: Vec<usize>,
     /// Cursors of words that must follow one another.
-    phrases: Vec<Vec<usize>>,
+    phrases: Vec<Vec<(usize, u32)>>,
+    have_slop: bool,
     lengths: LengthsOf<'a>,
 }
 
@@ -94,10 +95,12 @@ pub fn rank_pruned(
     else {
         return Ok(());
     };
-    let phrases = words
-        .phrases
-        .iter()
-        .map(|phrase| phrase.iter().filter_map(cursor_of).collect());
+    let phrases = words.phrases.iter().map(|phrase| {
+        let places = phrase.iter();
+        places
+            .filter_map(|(place, distance)| Some((cursor_of(place)?, *distance)))
+            .collect()
+    });
     let mut search = Pruned {
         eligible,
         weights,
@@ -109,6 +112,7 @@ pub fn rank_pruned(
             .collect(),
         required,
         phrases: phrases.collect(),
+        have_slop: words.have_slop,
         lengths: LengthsOf::new(column, rows),
     };
     let cursors = &search.cursors;
@@ -369,21 +373,24 @@ impl Pruned<'_, '_> {
 
     /// Whether the text of the row at which the cursors stand has the phrases; `None`: that isn't known.
     fn has_phrases(&mut self, state: &mut State<'_>) -> Result<Option<bool>> {
+        if self.have_slop {
+            return Ok(None);
+        }
         let [here, before] = &mut state.places;
         let mut reading = Reading {
             io: &mut state.lookup.io,
             buf: &mut state.buf,
         };
         for phrase in &self.phrases {
-            for (nth, &at) in (0u32..).zip(phrase) {
+            for &(at, distance) in phrase {
                 if !self.cursors[at].positions(here, &mut reading)? {
                     return Ok(None);
                 }
                 // Where the phrase may begin.
-                if nth == 0 {
+                if distance == 0 {
                     std::mem::swap(here, before);
                 } else {
-                    before.retain(|start| here.binary_search(&(start + nth)).is_ok());
+                    before.retain(|start| here.binary_search(&start.saturating_add(distance)).is_ok());
                 }
                 if before.is_empty() {
                     return Ok(Some(false));

@@ -146,7 +146,8 @@ fn count_segment(
     lookup: &mut Lookup,
     all: &mut Statistics,
 ) -> Result<Option<PostingLists>> {
-    if let Some(column) = segment.segment.text(counted.slot) {
+    let column = segment.segment.text(counted.slot);
+    if let Some(column) = column.filter(|_| !counted.terms.are_stopwords()) {
         return count_lists((counted, words), (segment, column), lookup, all).map(Some);
     }
     let mut counts = vec![0; counted.terms.len()];
@@ -172,6 +173,7 @@ fn count_memtable(
     let mut held = lookup.rare.reserve(0)?;
     let mut hits = Vec::new();
     if counted.terms.len() <= Words::MOST
+        && !counted.terms.are_stopwords()
         && let Some(totals) = memtable.hits(counted.slot, counted.terms, (&mut hits, &mut held))?
     {
         all.documents += totals.documents;
@@ -202,8 +204,11 @@ fn count_memtable(
 
 fn count_row(counted: &Counted<'_>, memtable: &MemtableView, row: u32, counts: &mut [u32]) -> u32 {
     let row = memtable.memtable.row(row);
-    row.count_terms(counted.slot, counted.terms, counts)
-        .unwrap_or_else(|| counted.count(row.payload, counts))
+    let kept = match counted.terms.are_stopwords() {
+        true => None,
+        false => row.count_terms(counted.slot, counted.terms, counts),
+    };
+    kept.unwrap_or_else(|| counted.count(row.payload, counts))
 }
 
 /// Ranks a segment that has no lists by its payloads.

@@ -15,6 +15,7 @@ pub struct Terms {
     /// Places in `tokens`, in [`order`].
     sorted: Vec<u32>,
     hashes: Vec<u64>,
+    are_stopwords: bool,
 }
 
 impl Terms {
@@ -22,7 +23,7 @@ impl Terms {
     pub fn new(field: &TextField, text: &str, repeated: bool) -> Result<Terms> {
         let (mut tokens, mut times, mut count) = (Vec::<String>::new(), Vec::new(), 0usize);
         let mut seen = std::collections::BTreeMap::<String, usize>::new();
-        field.query(text, &mut |token| {
+        let are_stopwords = field.query_tokens(text, &mut |token, _| {
             count += 1;
             if count > TEXT_TOKENS_MAX {
                 return;
@@ -48,7 +49,13 @@ impl Terms {
             sorted,
             times,
             tokens,
+            are_stopwords,
         })
+    }
+
+    /// Whether all words of the query are stop words: nothing but payloads has them.
+    pub fn are_stopwords(&self) -> bool {
+        self.are_stopwords
     }
 
     pub fn is_empty(&self) -> bool {

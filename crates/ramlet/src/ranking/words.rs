@@ -9,8 +9,10 @@ pub struct Words<'a> {
     more: Vec<&'a str>,
     /// Places of the words that a row must have.
     pub required: Vec<usize>,
-    /// Places of words that must follow one another.
-    pub phrases: Vec<Vec<usize>>,
+    /// Places of words that must follow one another, each with its distance from the first.
+    pub phrases: Vec<Vec<(usize, u32)>>,
+    /// Whether words may stand between those of a phrase: lists don't tell.
+    pub have_slop: bool,
     /// What the filter asks beside them; the whole filter where nothing is required.
     pub rest: Option<&'a CompiledFilter>,
 }
@@ -29,6 +31,7 @@ impl<'a> Words<'a> {
             more: Vec::new(),
             required: Vec::new(),
             phrases: Vec::new(),
+            have_slop: false,
             rest: filter,
         };
         let Some(asked) = asked else { return words };
@@ -47,8 +50,14 @@ impl<'a> Words<'a> {
         words.phrases = asked
             .phrases
             .iter()
-            .map(|phrase| phrase.iter().filter_map(place).collect())
+            .map(|phrase| {
+                let tokens = phrase.tokens.iter();
+                tokens
+                    .filter_map(|(token, distance)| Some((place(token)?, *distance)))
+                    .collect()
+            })
             .collect();
+        words.have_slop = asked.phrases.iter().any(|phrase| phrase.slop > 0);
         words.rest = asked.rest.as_ref();
         words
     }

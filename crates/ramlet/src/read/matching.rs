@@ -275,6 +275,25 @@ pub fn matching_rows(
     Ok((matching, hold.into_rest(rows)))
 }
 
+/// How many live rows match, where the indexes alone decide and there is memory for their bitmap.
+pub fn counted_by_indexes(
+    schema: &Schema,
+    view: &SegmentView,
+    filter: &CompiledFilter,
+    io: &mut IoContext,
+    buf: &mut AnonBuf,
+    from: &Consumer,
+) -> Result<Option<u64>> {
+    let found = match candidates(schema, view, Some(filter), io, buf, from) {
+        Err(e) if e.is_over_budget() => return Ok(None),
+        found => found?,
+    };
+    let is_live = |row: &u32| !view.deletes.contains(*row);
+    let count = |rows: &RoaringBitmap| rows.iter().filter(is_live).count() as u64;
+    let decided = (!found.recheck).then_some(found.rows.as_ref());
+    Ok(decided.map(|rows| rows.map_or(u64::from(view.live()), count)))
+}
+
 /// Checks every live row, reading the payloads in order.
 fn scan_payloads(
     schema: &Schema,

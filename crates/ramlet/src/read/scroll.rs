@@ -438,7 +438,7 @@ fn pages_of(
     }
 }
 
-/// How many points match. Not exact: from what the indexes say, without looking at payloads.
+/// How many points match. Not exact: where the indexes don't decide, what they let expect, without looking at payloads.
 pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Lookup) -> Result<u64> {
     let Some(filter) = compile(view, filter)? else {
         return Ok(view.points());
@@ -451,7 +451,10 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
                 .0
                 .len()
         } else {
-            matching::estimate(&view.schema, segment, &filter, io, buf, rare)?
+            match matching::counted_by_indexes(&view.schema, segment, &filter, io, buf, rare)? {
+                Some(rows) => rows,
+                None => matching::estimate(&view.schema, segment, &filter, io, buf, rare)?,
+            }
         };
     }
     for memtable in &view.memtables {

@@ -3,6 +3,7 @@
 //! They are kept as they came ([`crate::CollectionConfig::other`], [`crate::VectorParams::other`]) and shown so; here they
 //! get their types. A vector's own setting goes before the collection's.
 
+mod expiry;
 mod hnsw;
 mod placement;
 mod quantization;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use expiry::Expiry;
 pub use hnsw::HnswConfig;
 pub use placement::Placement;
 pub use quantization::{

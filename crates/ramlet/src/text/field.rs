@@ -1,26 +1,42 @@
 //! The texts of a payload index: its options as the API has them, and the tokenizer that follows from them.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use ramlet_memory::Reservation;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::options::{Stemming, TextOptions};
-use super::stem;
+use super::language;
+use super::letters::Letters;
+use super::options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
 
-/// No language: an index has the stop words and the stemmer that it is given, and no others.
+/// The revision of what makes tokens. A text index of another one is made anew in an idle period, and is asked by the rules of its own until then.
+///
+/// | revision | what is new |
+/// |---|---|
+/// | 1 | stems by frostem |
+/// | 2 | the default tokenizer is `unicode`; a word that is left out, and the end of a value, leave a gap between positions |
+pub const ANALYSIS_REVISION: u32 = 2;
+
+/// No language: such an index has the stop words and the stemmer that it is given, and no others.
 const NO_LANGUAGE: &str = "none";
+/// Positions between the words of two values: no phrase goes from one into the other.
+pub const VALUE_GAP: u32 = 100;
 
 /// How a text index cuts its texts, and those it is asked for.
 pub struct TextField {
     options: TextOptions,
-    /// The revision of the stemming algorithms that its tables were made with.
-    stems: u32,
+    /// Of what its tables were made with.
+    revision: u32,
+    /// Whether the parameters named no tokenizer.
+    is_default: bool,
     tokenizer: Tokenizer,
+    /// The same with stop words, made when it is asked for.
+    whole: OnceLock<Option<Tokenizer>>,
     is_scored: bool,
     has_positions: bool,
 }
@@ -56,6 +72,11 @@ enum ScoringKind {
 impl TextField {
     /// Of an index's parameters, as the API got them.
     pub fn new(params: Option<&Value>) -> Result<TextField> {
+        TextField::of_revision(params, ANALYSIS_REVISION)
+    }
+
+    /// Of an index whose tables were made with this revision of the analysis.
+    pub fn of_revision(params: Option<&Value>, revision: u32) -> Result<TextField> {
         let (mut is_scored, mut has_positions) = (false, false);
         let mut options = match params {
             Some(params) => {
@@ -75,22 +96,79 @@ impl TextField {
             }
             None => TextOptions::default(),
         };
-        options.language = Some(NO_LANGUAGE.to_owned());
+        let is_default = options.tokenizer.is_none();
+        let kind = options.tokenizer.unwrap_or(match revision {
+            0 | 1 => TokenizerKind::Word,
+            _ => TokenizerKind::Unicode,
+        });
+        options.tokenizer = Some(kind);
+        // The API's tokenizers know no language. One that older servers passed over is none.
+        let language = options.language.take().filter(|_| kind == TokenizerKind::Unicode);
+        let language = language.filter(|language| language::is_known(language));
+        options.language = Some(language.unwrap_or_else(|| NO_LANGUAGE.to_owned()));
         Ok(TextField {
             tokenizer: Tokenizer::new(&options)?,
+            whole: OnceLock::new(),
             options,
-            stems: stem::REVISION,
+            revision,
+            is_default,
             is_scored,
             has_positions,
         })
     }
 
-    /// The same, for tables that were made with this revision of the stemming algorithms.
-    pub fn with_stems(self, revision: u32) -> TextField {
-        TextField {
-            stems: revision,
-            ..self
+    /// Refuses what would be passed over: a language that isn't known, or one of a tokenizer that has none.
+    pub fn check_new(params: &Value) -> Result<()> {
+        let field = TextField::new(Some(params))?;
+        let Some(language) = params.get("language").filter(|language| !language.is_null()) else {
+            return Ok(());
+        };
+        let name = language.as_str().unwrap_or_default();
+        if field.options.tokenizer != Some(TokenizerKind::Unicode) {
+            return Err(bad(
+                "`language` goes with the default tokenizer; leave `tokenizer` out, or give `stemmer` and `stopwords`",
+            ));
         }
+        if name != NO_LANGUAGE && !language::is_known(name) {
+            let names = language::names().join(", ");
+            return Err(bad(format!("no language {language}; known are {names}, none")));
+        }
+        Ok(())
+    }
+
+    /// Says what is ours in the API's words, as far as they go: clients that read the settings know no others.
+    pub fn spell_out(params: &mut Map<String, Value>) {
+        if params.get("tokenizer") == Some(&json!("unicode")) {
+            params.remove("tokenizer");
+        }
+        let language = params.get("language").and_then(Value::as_str).map(str::to_owned);
+        let Some(language) = language else { return };
+        let name = language::name_of(&language);
+        let is_given =
+            |params: &Map<String, Value>, key: &str| params.get(key).is_some_and(|value| !value.is_null());
+        let mut is_said = name == NO_LANGUAGE;
+        if !is_given(params, "stopwords") && language::stopwords(name).is_some_and(|words| !words.is_empty())
+        {
+            params.insert("stopwords".to_owned(), json!(name));
+            is_said = true;
+        }
+        if !is_given(params, "stemmer") && language::stemmer(name).is_some() {
+            params.insert(
+                "stemmer".to_owned(),
+                json!({"type": "snowball", "language": name}),
+            );
+            is_said = true;
+        }
+        if is_said || Letters::of(name) == Letters::Plain {
+            params.remove("language");
+        }
+    }
+
+    /// What cuts texts of fields that have no text index: the default.
+    pub fn without_index() -> Arc<TextField> {
+        static FIELD: OnceLock<Arc<TextField>> = OnceLock::new();
+        let made = || TextField::new(None).expect("the default options");
+        FIELD.get_or_init(|| Arc::new(made())).clone()
     }
 
     /// Whether points can be ranked by the texts (`scoring`).
@@ -103,13 +181,52 @@ impl TextField {
         self.has_positions
     }
 
-    /// Whether tables of this field have stems of another revision than queries would look for.
-    pub fn has_old_stems(&self) -> bool {
-        self.has_stems() && self.stems != stem::REVISION
+    /// Whether tables of this field have tokens that the present analysis would not make.
+    pub fn is_outdated(&self) -> bool {
+        let now = if self.has_positions {
+            2
+        } else {
+            u32::from(self.has_stems())
+        };
+        self.tables() < now || self.is_default && self.revision < ANALYSIS_REVISION
+    }
+
+    /// The revision that its tables depend on, at most.
+    fn tables(&self) -> u32 {
+        let depends = if self.has_positions {
+            2
+        } else {
+            u32::from(self.has_stems())
+        };
+        self.revision.min(depends)
     }
 
     fn has_stems(&self) -> bool {
         matches!(self.options.stemmer, Some(Stemming::Snowball { .. }))
+    }
+
+    /// Whether words that are left out, and ends of values, count for positions.
+    fn has_gaps(&self) -> bool {
+        self.revision >= 2
+    }
+
+    /// The tokenizer that leaves no stop word out, if the other one does.
+    fn whole(&self) -> Option<&Tokenizer> {
+        let made = || {
+            let options = TextOptions {
+                stopwords: Some(Stopwords::Set(StopwordsSet::default())),
+                ..self.options.clone()
+            };
+            self.tokenizer
+                .has_stopwords()
+                .then(|| Tokenizer::new(&options).ok())?
+        };
+        self.whole.get_or_init(made).as_ref()
+    }
+
+    fn tokenizer(&self, whole: bool) -> &Tokenizer {
+        let of_all = || self.whole().unwrap_or(&self.tokenizer);
+        if whole { of_all() } else { &self.tokenizer }
     }
 
     /// See [`Tokenizer::remember`].
@@ -117,26 +234,58 @@ impl TextField {
         self.tokenizer.remember(room)
     }
 
-    /// Shows `each` the tokens of a stored text.
+    /// Shows `each` the tokens of a text.
     pub fn document(&self, text: &str, each: &mut dyn FnMut(&str)) {
         self.tokenizer.document(text, each);
     }
 
-    /// The same, each with what is known of it.
-    pub fn tokens(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
-        self.tokenizer.tokens(text, each);
+    /// The same, each with what is known of it. `from`: where the text begins among the field's values; it is set behind it. `whole`: with stop words.
+    pub fn tokens(&self, text: &str, (from, whole): (&mut u32, bool), each: &mut dyn FnMut(Token<'_>)) {
+        let (begin, mut next) = (*from, *from);
+        self.tokenizer(whole).tokens(text, &mut |token| {
+            let position = match self.has_gaps() {
+                true => begin.saturating_add(token.position),
+                false => next,
+            };
+            next = position.saturating_add(1);
+            each(Token { position, ..token });
+        });
+        *from = match next > begin && self.has_gaps() {
+            true => next.saturating_add(VALUE_GAP),
+            false => next,
+        };
     }
 
     /// Shows `each` the tokens of a text that is searched with.
     pub fn query(&self, text: &str, each: &mut dyn FnMut(&str)) {
         self.tokenizer.query(text, each);
     }
+
+    /// The same, each with its position; true: all of its words are stop words, and are here for once.
+    pub fn query_tokens(&self, text: &str, each: &mut dyn FnMut(&str, u32)) -> bool {
+        let mut count = 0;
+        let mut tell = |token: Token<'_>| {
+            let position = if self.has_gaps() { token.position } else { count };
+            count = count.saturating_add(1);
+            each(token.text, position);
+        };
+        self.tokenizer.query_tokens(text, &mut tell);
+        if count > 0 {
+            return false;
+        }
+        let Some(whole) = self.whole() else { return false };
+        let mut count = 0;
+        whole.query_tokens(text, &mut |token| {
+            count += 1;
+            each(token.text, token.position);
+        });
+        count > 0
+    }
 }
 
 impl PartialEq for TextField {
     fn eq(&self, other: &TextField) -> bool {
-        let stems = |field: &TextField| field.has_stems().then_some(field.stems);
-        let kept = |field: &TextField| (field.is_scored, field.has_positions, stems(field));
+        let kept = |field: &TextField| (field.is_scored, field.has_positions, field.tables());
         self.options == other.options && kept(self) == kept(other)
     }
 }

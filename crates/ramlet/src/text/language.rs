@@ -52,8 +52,24 @@ pub fn stopwords(language: &str) -> Option<&'static [&'static str]> {
     (!matches!(other.0, "armenian" | "tamil")).then_some(&[])
 }
 
+/// Whether a language has stop words, a stemmer or rules of its own here.
+pub fn is_known(language: &str) -> bool {
+    stopwords(language).is_some() || stemmer(language).is_some()
+}
+
+/// The names of all languages that are known.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = WITH_STOP_WORDS
+        .iter()
+        .chain(&OTHERS)
+        .map(|(name, _)| *name)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
 /// The name of a language that may be given by its code.
-fn name_of(language: &str) -> &str {
+pub fn name_of(language: &str) -> &str {
     let mut all = WITH_STOP_WORDS.iter().chain(&OTHERS);
     all.find(|(_, code)| *code == language)
         .map_or(language, |(name, _)| *name)

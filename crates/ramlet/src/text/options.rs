@@ -3,15 +3,16 @@
 use serde::Deserialize;
 
 /// What separates tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenizerKind {
+    /// Words of all scripts, in one form of each letter: see [`unicode`](super::unicode). Ours; the others are the API's.
+    Unicode,
     /// Runs of letters and digits; of a word of a document each of its beginnings.
     Prefix,
     /// Runs without white space.
     Whitespace,
     /// Runs of letters and digits.
-    #[default]
     Word,
     /// Runs of letters and digits; of scripts that write without spaces the words of a dictionary.
     Multilingual,
@@ -22,6 +23,7 @@ pub enum TokenizerKind {
 /// What becomes of the words.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct TextOptions {
+    /// Of a text index `unicode` unless set, of a model `word`.
     #[serde(default)]
     pub tokenizer: Option<TokenizerKind>,
     /// Of the stop words and the stemmer, where these aren't given: English unless set. One that is unknown has neither.
@@ -30,7 +32,7 @@ pub struct TextOptions {
     /// True unless set.
     #[serde(default)]
     pub lowercase: Option<bool>,
-    /// Letters with marks become those without, and other forms of letters, digits and signs those of ASCII. False unless set.
+    /// Letters with marks become those without, and other forms of letters, digits and signs those of ASCII. Unless set: true with `unicode`, false with others.
     #[serde(default)]
     pub ascii_folding: Option<bool>,
     #[serde(default)]

@@ -41,7 +41,7 @@ fn characters<'t>(run: &'t str, each: &mut dyn FnMut(&'t str)) {
     ends.for_each(|(start, end)| each(&run[start..end]));
 }
 
-fn by_dictionary<'t>(mut run: &'t str, each: &mut dyn FnMut(&'t str)) {
+pub fn by_dictionary<'t>(mut run: &'t str, each: &mut dyn FnMut(&'t str)) {
     // Nothing but references to what is compiled in.
     let segmenter = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
     while !run.is_empty() {

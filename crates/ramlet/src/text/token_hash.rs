@@ -71,7 +71,7 @@ mod tests {
                 long("cc", "1"),
             ];
             let (mut hash, mut count) = (TokenHash::default(), 0);
-            field.tokens(&text.join(" "), &mut |token| {
+            field.tokens(&text.join(" "), (&mut 0, false), &mut |token| {
                 hash.follow(&token);
                 // Not all are asked for.
                 if count % 3 > 0 || token.text.len() == 70 {
@@ -95,7 +95,7 @@ mod tests {
         let params = json!({"type": "text", "tokenizer": "prefix"});
         let field = TextField::new(Some(&params)).expect("parameters");
         let (mut hash, mut last) = (TokenHash::default(), 0);
-        field.tokens(&text, &mut |token| {
+        field.tokens(&text, (&mut 0, false), &mut |token| {
             hash.follow(&token);
             last = hash.of(token.text);
         });

@@ -7,9 +7,12 @@ use std::sync::Mutex;
 use ramlet_memory::Reservation;
 
 use super::fold::fold;
+use super::letters::{Letters, without_marks};
 use super::memo::Memo;
+use super::normal_form::{Case, NormalForm};
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
 use super::stem::Stemmer;
+use super::unicode::{Cutter, Side, pieces};
 use super::{language, scripts};
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
@@ -25,6 +28,7 @@ pub struct Tokenizer {
     listed: Vec<&'static str>,
     custom: BTreeSet<String>,
     stemmer: Option<Stemmer>,
+    letters: Letters,
     min_len: usize,
     max_len: usize,
     /// While much is cut: see [`Tokenizer::remember`].
@@ -37,6 +41,8 @@ pub struct Token<'a> {
     pub text: &'a str,
     /// The part of the text that it comes from; a word may have several tokens.
     pub word: &'a str,
+    /// Which word of the text it is, those counted that are left out. Never less than that of the token before.
+    pub position: u32,
     /// Whether it is the token before, of the same word, with more behind it.
     pub goes_on: bool,
 }
@@ -55,6 +61,8 @@ impl Drop for Remembering<'_> {
 impl Tokenizer {
     pub fn new(options: &TextOptions) -> Result<Tokenizer> {
         let language = options.language.as_deref().unwrap_or(LANGUAGE_DEFAULT);
+        let kind = options.tokenizer.unwrap_or(TokenizerKind::Word);
+        let is_unicode = kind == TokenizerKind::Unicode;
         let lowercase = options.lowercase.unwrap_or(true);
         let (mut listed, mut custom) = (Vec::<&'static [&'static str]>::new(), BTreeSet::new());
         match &options.stopwords {
@@ -83,6 +91,11 @@ impl Tokenizer {
         let mut listed = listed.concat();
         listed.sort_unstable();
         listed.dedup();
+        let letters = if is_unicode {
+            letters_of(options)
+        } else {
+            Letters::Plain
+        };
         let algorithm = match &options.stemmer {
             None => language::stemmer(language),
             Some(Stemming::None) => None,
@@ -91,17 +104,53 @@ impl Tokenizer {
                 Some(found.ok_or_else(|| bad(format!("no stemmer for language `{language}`")))?)
             }
         };
-        Ok(Tokenizer {
-            kind: options.tokenizer.unwrap_or_default(),
+        let mut tokenizer = Tokenizer {
+            kind,
             lowercase,
-            ascii_folding: options.ascii_folding.unwrap_or(false),
+            ascii_folding: options.ascii_folding.unwrap_or(is_unicode),
             listed,
             custom,
             stemmer: algorithm.map(Stemmer::new),
+            letters,
             min_len: options.min_token_len.unwrap_or(0),
             max_len: options.max_token_len.unwrap_or(usize::MAX),
             memo: Mutex::default(),
-        })
+        };
+        if is_unicode {
+            tokenizer.cut_stopwords();
+        }
+        Ok(tokenizer)
+    }
+
+    /// Stop words as they come out of a text: `don't` is `dont`.
+    fn cut_stopwords(&mut self) {
+        let listed = std::mem::take(&mut self.listed);
+        let custom = std::mem::take(&mut self.custom);
+        let mut form = NormalForm::default();
+        for word in listed.into_iter().chain(custom.iter().map(String::as_str)) {
+            let (mut cutter, mut tokens) = (Cutter::new(Side::Query, self.has_endings()), Vec::new());
+            form.set(word, self.case());
+            cutter.cut(&form, &mut |cut| tokens.push(cut.text.to_owned()));
+            if tokens.len() == 1 {
+                self.custom.extend(tokens);
+            }
+        }
+    }
+
+    pub fn has_stopwords(&self) -> bool {
+        !self.listed.is_empty() || !self.custom.is_empty()
+    }
+
+    fn has_endings(&self) -> bool {
+        self.letters == Letters::Turkish
+    }
+
+    fn case(&self) -> Case {
+        match (self.lowercase, self.letters) {
+            (false, _) => Case::Kept,
+            (true, Letters::Turkish) => Case::FoldedTurkic,
+            (true, _) => Case::Folded,
+        }
     }
 
     /// Shows `each` the tokens of a stored text.
@@ -112,50 +161,107 @@ impl Tokenizer {
     /// The same, each with what is known of it.
     pub fn tokens(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
         match self.kind {
-            TokenizerKind::Prefix => words(text).for_each(|word| {
+            TokenizerKind::Prefix => (0..).zip(words(text)).for_each(|(position, word)| {
                 if let Some(token) = self.token(word, true).filter(|token| self.is_long(token)) {
-                    self.beginnings(word, &token, each);
+                    self.beginnings(word, (&token, position), each);
                 }
             }),
-            _ => self.whole(text, &mut |word, text| {
-                each(Token {
-                    text,
-                    word,
-                    goes_on: false,
-                })
-            }),
+            TokenizerKind::Unicode => self.unicode(text, Side::Document, each),
+            _ => self.whole(text, each),
         }
     }
 
     /// Shows `each` the tokens of a text that is searched with: of prefixes the longest alone.
     pub fn query(&self, text: &str, each: &mut dyn FnMut(&str)) {
+        self.query_tokens(text, &mut |token| each(token.text));
+    }
+
+    /// The same, each with what is known of it.
+    pub fn query_tokens(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
         match self.kind {
-            TokenizerKind::Prefix => words(text).for_each(|word| {
+            TokenizerKind::Prefix => (0..).zip(words(text)).for_each(|(position, word)| {
                 if let Some(token) = self.token(word, false).filter(|token| self.is_long(token)) {
-                    each(cut(&token, self.max_len));
+                    let text = cut(&token, self.max_len);
+                    each(Token {
+                        text,
+                        word,
+                        position,
+                        goes_on: false,
+                    });
                 }
             }),
-            _ => self.whole(text, &mut |_, token| each(token)),
+            TokenizerKind::Unicode => self.unicode(text, Side::Query, each),
+            _ => self.whole(text, each),
         }
     }
 
-    fn whole(&self, text: &str, each: &mut dyn FnMut(&str, &str)) {
+    fn unicode(&self, text: &str, side: Side, each: &mut dyn FnMut(Token<'_>)) {
+        let mut memo = self.memo.try_lock().ok();
+        let mut memo = memo.as_deref_mut().and_then(Option::as_mut);
+        let (mut form, mut cutter) = (NormalForm::default(), Cutter::new(side, self.has_endings()));
+        pieces(text, &mut |piece| {
+            form.set(piece, self.case());
+            cutter.cut(&form, &mut |cut| {
+                let mut tell = |token: &str| {
+                    each(Token {
+                        text: token,
+                        word: &piece[form.given(cut.from.clone())],
+                        position: cut.place,
+                        goes_on: false,
+                    });
+                };
+                match &mut memo {
+                    Some(memo) => memo.show(cut.text, || self.unicode_token(cut.text), &mut tell),
+                    None => self.unicode_token(cut.text).as_deref().into_iter().for_each(tell),
+                }
+            });
+        });
+    }
+
+    /// What becomes of a word in its normal form.
+    fn unicode_token<'t>(&self, word: &'t str) -> Option<Cow<'t, str>> {
+        if self.custom.contains(word) {
+            return None;
+        }
+        let stem = self.stemmer.as_ref().and_then(|stemmer| stemmer.stem(word));
+        let token = self.letters.unify(stem.map_or(Cow::Borrowed(word), Cow::Owned));
+        // After the stemmer, which knows the letters of its language.
+        let token = if self.ascii_folding {
+            without_marks(token)
+        } else {
+            token
+        };
+        let fits = !token.is_empty() && self.is_long(&token) && token.chars().count() <= self.max_len;
+        fits.then_some(token)
+    }
+
+    fn whole(&self, text: &str, each: &mut dyn FnMut(Token<'_>)) {
         // Another thread has it: without, then.
         let mut memo = self.memo.try_lock().ok();
         let mut memo = memo.as_deref_mut().and_then(Option::as_mut);
-        let mut offer = |word: &str| match &mut memo {
-            Some(memo) => memo.show(word, || self.whole_token(word), &mut |token| each(word, token)),
-            None => {
-                if let Some(token) = self.whole_token(word) {
-                    each(word, &token);
-                }
+        let mut position = 0u32;
+        let mut offer = |word: &str| {
+            let mut tell = |text: &str| {
+                each(Token {
+                    text,
+                    word,
+                    position,
+                    goes_on: false,
+                });
+            };
+            match &mut memo {
+                Some(memo) => memo.show(word, || self.whole_token(word), &mut tell),
+                None => self.whole_token(word).as_deref().into_iter().for_each(tell),
             }
+            position = position.saturating_add(1);
         };
         match self.kind {
             TokenizerKind::Whitespace => text.split_whitespace().for_each(offer),
             TokenizerKind::Multilingual => scripts::words(text, &mut offer),
             TokenizerKind::Code => words(text).for_each(|word| parts_of_name(word, &mut offer)),
-            TokenizerKind::Word | TokenizerKind::Prefix => words(text).for_each(offer),
+            TokenizerKind::Word | TokenizerKind::Prefix | TokenizerKind::Unicode => {
+                words(text).for_each(offer)
+            }
         }
     }
 
@@ -196,7 +302,7 @@ impl Tokenizer {
         self.min_len <= token.len() && self.min_len <= token.chars().count()
     }
 
-    fn beginnings(&self, word: &str, token: &str, each: &mut dyn FnMut(Token<'_>)) {
+    fn beginnings(&self, word: &str, (token, position): (&str, u32), each: &mut dyn FnMut(Token<'_>)) {
         let ends = token.char_indices().map(|(at, c)| at + c.len_utf8());
         let (least, most) = (self.min_len.max(1), self.max_len);
         for (end, n) in ends.zip(1..) {
@@ -205,10 +311,36 @@ impl Tokenizer {
             }
             if n >= least {
                 let (text, goes_on) = (&token[..end], n > least);
-                each(Token { text, word, goes_on });
+                each(Token {
+                    text,
+                    word,
+                    position,
+                    goes_on,
+                });
             }
         }
     }
+}
+
+/// Those of the language, or of that of the stemmer or the stop words: clients of the API name these alone.
+fn letters_of(options: &TextOptions) -> Letters {
+    let stemmer = match &options.stemmer {
+        Some(Stemming::Snowball { language }) => Some(language),
+        _ => None,
+    };
+    let stopwords = match &options.stopwords {
+        Some(Stopwords::Language(language)) => Some(language),
+        Some(Stopwords::Set(set)) => set.languages.iter().flatten().next(),
+        None => None,
+    };
+    let languages = [options.language.as_ref(), stemmer, stopwords];
+    let mut known = languages
+        .into_iter()
+        .flatten()
+        .map(|language| Letters::of(language));
+    known
+        .find(|letters| *letters != Letters::Plain)
+        .unwrap_or_default()
 }
 
 fn bad(what: String) -> Error {

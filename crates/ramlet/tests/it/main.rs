@@ -11,6 +11,7 @@ mod concurrent;
 mod counts;
 mod crash;
 mod edges;
+mod expiry;
 mod facets;
 mod filter_cases;
 mod filter_index;

@@ -28,17 +28,52 @@ fn fields() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn tokens(field: &str, texts: &[&str], is_query: bool) -> Vec<String> {
-    let words = texts
-        .iter()
-        .flat_map(|text| text.split(' ').filter(|word| !word.is_empty()));
+/// A token and its place: a word that is left out has one, and between two texts are many.
+type Placed = (String, u64);
+
+/// `whole`: with stop words.
+fn tokens(field: &str, texts: &[&str], is_query: bool, whole: bool) -> Vec<Placed> {
+    let words = (0..).zip(texts).flat_map(|(nth, text)| {
+        let words = text.split(' ').filter(|word| !word.is_empty());
+        (1_000_000 * nth..).zip(words)
+    });
+    let words = words.map(|(at, word)| (word.to_owned(), at));
     match field {
         "prefix" if !is_query => words
-            .flat_map(|word| (2..=word.len()).map(|n| word[..n].to_owned()))
+            .flat_map(|(word, at)| (2..=word.len()).map(move |n| (word[..n].to_owned(), at)))
             .collect(),
-        "nest[].t" => words.filter(|word| *word != "w0").map(str::to_owned).collect(),
-        _ => words.map(str::to_owned).collect(),
+        "nest[].t" => words.filter(|(word, _)| whole || *word != "w0").collect(),
+        _ => words.collect(),
     }
+}
+
+/// Of a query; whether all of its words are stop words.
+fn asked_tokens(field: &str, text: &str) -> (Vec<Placed>, bool) {
+    let asked = tokens(field, &[text], true, false);
+    let whole = asked.is_empty() && !text.is_empty();
+    (
+        if whole {
+            tokens(field, &[text], true, true)
+        } else {
+            asked
+        },
+        whole,
+    )
+}
+
+fn has_word(tokens: &[Placed], word: &str) -> bool {
+    tokens.iter().any(|(token, _)| token == word)
+}
+
+fn has_phrase(tokens: &[Placed], phrase: &[Placed]) -> bool {
+    let Some((first, begin)) = phrase.first() else {
+        return false;
+    };
+    let starts = tokens.iter().filter(|(token, _)| token == first);
+    starts.map(|(_, at)| at).any(|start| {
+        let mut words = phrase.iter();
+        words.all(|(word, at)| tokens.contains(&(word.clone(), start + at - begin)))
+    })
 }
 
 fn texts<'a>(field: &str, payload: &'a Value) -> Vec<&'a str> {
@@ -116,14 +151,16 @@ impl Data {
 
     /// Scores of all points that have some of the words.
     fn scores(&self, field: &str, query: &TextQuery) -> BTreeMap<u64, f64> {
+        let (asked, whole) = asked_tokens(field, &query.text);
+        let mut asked: Vec<String> = asked.into_iter().map(|(word, _)| word).collect();
+        let words = |placed: Vec<Placed>| placed.into_iter().map(|(word, _)| word).collect::<Vec<String>>();
         let all = self.points.iter();
         let all: Vec<(u64, Vec<String>)> = all
-            .map(|(id, payload)| (*id, tokens(field, &texts(field, payload), false)))
+            .map(|(id, payload)| (*id, words(tokens(field, &texts(field, payload), false, whole))))
             .filter(|(_, tokens)| !tokens.is_empty())
             .collect();
         let n = all.len() as f64;
         let average = all.iter().map(|(_, tokens)| tokens.len()).sum::<usize>() as f64 / n;
-        let mut asked = tokens(field, &[query.text.as_str()], true);
         asked.sort();
         if !query.repeated {
             asked.dedup();
@@ -219,13 +256,13 @@ impl Data {
                     must.push(json!({"key": "g", "match": {"value": 1}}));
                 }
                 let filter = json!({ "must": must });
-                let asked = tokens(field, &[words.as_str()], true);
+                let (asked, whole) = asked_tokens(field, &words);
                 let mut scores = self.scores(field, &query);
                 scores.retain(|id, _| {
-                    let of_point = tokens(field, &texts(field, &self.points[id]), false);
+                    let of_point = tokens(field, &texts(field, &self.points[id]), false, whole);
                     let has = match how {
-                        "text" => asked.iter().all(|word| of_point.contains(word)),
-                        _ => of_point.windows(asked.len().max(1)).any(|window| window == asked),
+                        "text" => asked.iter().all(|(word, _)| has_word(&of_point, word)),
+                        _ => has_phrase(&of_point, &asked),
                     };
                     has && !asked.is_empty() && (!with_number || self.points[id]["g"] == 1)
                 });
@@ -256,9 +293,10 @@ impl Data {
     fn some_words(&mut self, field: &str, count: usize) -> String {
         let at = self.rng.below(self.points.len() as u64) as usize;
         let payload = self.points.values().nth(at).unwrap();
-        let all = tokens(field, &texts(field, payload), true);
+        let all = tokens(field, &texts(field, payload), true, true);
         let from = self.rng.below(all.len().max(1) as u64) as usize;
-        all[from.min(all.len())..all.len().min(from + count)].join(" ")
+        let some = all[from.min(all.len())..all.len().min(from + count)].iter();
+        some.map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -291,12 +329,18 @@ fn index(params: &Value) -> FieldIndex {
 
 #[test]
 fn ranks_are_those_of_all_points_one_by_one() {
+    for (seed, megabytes) in [(41, 64), (42, 16), (43, 24)] {
+        check_ranks(seed, &|storage| open_within(storage, megabytes * MB));
+    }
+}
+
+fn check_ranks(seed: u64, open: &dyn Fn(Arc<RamStorage>) -> Arc<Engine>) {
     let storage = Arc::new(RamStorage::new(None));
     let engine = open(storage.clone());
     engine
         .create_collection("c", config(4, Distance::Euclid))
         .unwrap();
-    let mut data = Data::new(engine, 41);
+    let mut data = Data::new(engine, seed);
     // Some rows are in a segment and some in a buffer that knows nothing of the fields.
     data.fill(300);
     data.collection.flush().unwrap();

@@ -26,7 +26,15 @@ pub fn open(storage: Arc<dyn Storage>) -> Arc<Engine> {
 
 /// Refused also where a collection stays closed.
 pub fn try_open(storage: Arc<dyn Storage>) -> Result<Arc<Engine>> {
-    let engine = Engine::open(storage, options(64 * MB))?;
+    try_open_within(storage, 64 * MB)
+}
+
+pub fn open_within(storage: Arc<dyn Storage>, bytes: u64) -> Arc<Engine> {
+    try_open_within(storage, bytes).expect("opens")
+}
+
+fn try_open_within(storage: Arc<dyn Storage>, bytes: u64) -> Result<Arc<Engine>> {
+    let engine = Engine::open(storage, options(bytes))?;
     match engine.closed_collections().pop() {
         Some((_, why)) => {
             engine.close();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ramlet::filter::Filter;
+use ramlet::text::{TextOptions, Token, Tokenizer, TokenizerKind};
 use ramlet::*;
 use ramlet_io::RamStorage;
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ const WORDS: [(&str, &str); 12] = [
 /// Fields and the parameters of their indexes.
 fn fields() -> Vec<(&'static str, Value)> {
     vec![
-        ("word", json!({"type": "text"})),
+        ("word", json!({"type": "text", "tokenizer": "word"})),
         (
             "white",
             json!({"type": "text", "tokenizer": "whitespace", "lowercase": false}),
@@ -41,13 +42,17 @@ fn fields() -> Vec<(&'static str, Value)> {
         ("multi", json!({"type": "text", "tokenizer": "multilingual"})),
         (
             "stem",
-            json!({"type": "text", "stemmer": {"type": "snowball", "language": "english"}, "stopwords": {"custom": ["THE"]}}),
+            json!({"type": "text", "tokenizer": "word", "stemmer": {"type": "snowball", "language": "english"}, "stopwords": {"custom": ["THE"]}}),
         ),
         (
             "fold",
-            json!({"type": "text", "ascii_folding": true, "min_token_len": 3, "max_token_len": 7, "phrase_matching": true}),
+            json!({"type": "text", "tokenizer": "word", "ascii_folding": true, "min_token_len": 3, "max_token_len": 7, "phrase_matching": true}),
         ),
         ("code", json!({"type": "text", "tokenizer": "code"})),
+        (
+            "default",
+            json!({"type": "text", "scoring": true, "phrase_matching": true}),
+        ),
         ("plain", Value::Null),
     ]
 }
@@ -61,48 +66,69 @@ fn lower(text: &str) -> Vec<String> {
     split(text).iter().map(|w| w.to_lowercase()).collect()
 }
 
-/// The tokens of a field's text, worked out the plain way.
-fn tokens(field: &str, text: &str, is_query: bool) -> Vec<String> {
+/// A token and which word it is.
+type Placed = (String, u64);
+
+/// The tokens of a field's text, worked out the plain way; `whole`: with stop words.
+fn tokens(field: &str, text: &str, is_query: bool, whole: bool) -> Vec<Placed> {
     let chars = |word: &String| word.chars().count();
     let beginning = |word: &String, n: usize| word.chars().take(n).collect::<String>();
+    let placed = |words: Vec<String>| -> Vec<Placed> { words.into_iter().zip(0..).collect() };
+    let words = placed(lower(text));
+    let divided = |of: &str, parts: [&str; 2]| {
+        let words = lower(text).into_iter();
+        let all = words.flat_map(|w| match w == of {
+            true => parts.map(str::to_owned).to_vec(),
+            false => vec![w],
+        });
+        placed(all.collect())
+    };
     match field {
-        "white" => text.split_whitespace().map(str::to_owned).collect(),
+        "white" => placed(text.split_whitespace().map(str::to_owned).collect()),
         "prefix" if is_query => {
-            let words = lower(text).into_iter().filter(|w| chars(w) >= 2);
-            words.map(|w| beginning(&w, 4)).collect()
+            let words = words.into_iter().filter(|(w, _)| chars(w) >= 2);
+            words.map(|(w, at)| (beginning(&w, 4), at)).collect()
         }
-        "prefix" => lower(text)
+        "prefix" => words
             .iter()
-            .flat_map(|w| (2..=chars(w).min(4)).map(|n| beginning(w, n)).collect::<Vec<_>>())
-            .collect(),
-        "multi" => lower(text)
-            .iter()
-            .flat_map(|w| match w.as_str() {
-                "今天天气" => vec!["今天".to_owned(), "天气".to_owned()],
-                w => vec![w.to_owned()],
+            .flat_map(|(w, at)| {
+                (2..=chars(w).min(4))
+                    .map(|n| (beginning(w, n), *at))
+                    .collect::<Vec<_>>()
             })
             .collect(),
-        "code" => lower(text)
-            .iter()
-            .flat_map(|w| match w.as_str() {
-                "x1" => vec!["x".to_owned(), "1".to_owned()],
-                w => vec![w.to_owned()],
+        "multi" => divided("今天天气", ["今天", "天气"]),
+        "code" => divided("x1", ["x", "1"]),
+        "stem" => words
+            .into_iter()
+            .filter(|(w, _)| whole || *w != "the")
+            .map(|(w, at)| {
+                let known = WORDS.iter().find(|(word, _)| word.to_lowercase() == w);
+                (known.map_or(w, |(_, stem)| (*stem).to_owned()), at)
             })
             .collect(),
-        "stem" => lower(text)
-            .iter()
-            .filter(|w| *w != "the")
-            .map(|w| {
-                let known = WORDS.iter().find(|(word, _)| word.to_lowercase() == *w);
-                known.map_or(w.clone(), |(_, stem)| (*stem).to_owned())
-            })
+        "fold" => words
+            .into_iter()
+            .map(|(w, at)| (w.replace("ação", "acao"), at))
+            .filter(|(w, _)| (3..=7).contains(&chars(w)))
             .collect(),
-        "fold" => lower(text)
-            .iter()
-            .map(|w| w.replace("ação", "acao"))
-            .filter(|w| (3..=7).contains(&chars(w)))
-            .collect(),
-        _ => lower(text),
+        // Its rules have tests of their own; here they are the same with and without an index.
+        "default" | "plain" => {
+            let options = TextOptions {
+                tokenizer: Some(TokenizerKind::Unicode),
+                language: Some("none".into()),
+                ..TextOptions::default()
+            };
+            let tokenizer = Tokenizer::new(&options).expect("a tokenizer");
+            let mut all = Vec::new();
+            let mut push = |token: Token<'_>| all.push((token.text.to_owned(), token.position.into()));
+            match is_query {
+                true => tokenizer.query_tokens(text, &mut push),
+                false => tokenizer.tokens(text, &mut push),
+            }
+            all
+        }
+        _ => words,
     }
 }
 
@@ -114,23 +140,67 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// Of an indexed field all values are one text, else each stands alone.
-fn documents(field: &str, value: &Value) -> Vec<Vec<String>> {
-    let each = texts(value).into_iter().map(|text| tokens(field, text, false));
+/// Of an indexed field all values are one text, but that no phrase goes from one into another; else each stands alone.
+fn documents(field: &str, value: &Value, whole: bool) -> Vec<Vec<Placed>> {
+    let each = (0..).zip(texts(value)).map(|(nth, text)| {
+        let tokens = tokens(field, text, false, whole).into_iter();
+        tokens.map(|(token, at)| (token, at + 1_000 * nth)).collect()
+    });
     match field {
         "plain" => each.collect(),
-        _ => vec![each.flatten().collect()],
+        _ => vec![each.collect::<Vec<Vec<Placed>>>().concat()],
     }
 }
 
+/// Whether the words are there in their order, each as far from the one before as in the phrase or further: by `slop` words all in all.
+fn has_phrase(document: &[Placed], phrase: &[Placed], slop: u64) -> bool {
+    let Some(((first, begin), rest)) = phrase.split_first() else {
+        return false;
+    };
+    let mut ends: Vec<(u64, u64)> = document
+        .iter()
+        .filter(|(token, _)| token == first)
+        .map(|(_, at)| (*at, *at))
+        .collect();
+    let mut before = begin;
+    for (token, place) in rest {
+        let far = place - before;
+        before = place;
+        ends = ends
+            .iter()
+            .flat_map(|(start, end)| {
+                let next = document
+                    .iter()
+                    .filter(|(known, at)| known == token && *at >= end + far);
+                next.map(|(_, at)| (*start, *at)).collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    ends.iter()
+        .any(|(start, end)| end - start <= before - begin + slop)
+}
+
 fn has(field: &str, value: &Value, how: &str, asked: &str) -> bool {
-    let wanted = tokens(field, asked, true);
-    documents(field, value).iter().any(|tokens| match how {
-        "text" => !wanted.is_empty() && wanted.iter().all(|t| tokens.contains(t)),
-        "text_any" => wanted.iter().any(|t| tokens.contains(t)),
-        "phrase" => !wanted.is_empty() && tokens.windows(wanted.len()).any(|w| w == wanted),
+    let mut wanted = tokens(field, asked, true, false);
+    let whole = wanted.is_empty();
+    if whole {
+        wanted = tokens(field, asked, true, true);
+    }
+    let has = |tokens: &[Placed], (wanted, _): &Placed| tokens.iter().any(|(token, _)| token == wanted);
+    documents(field, value, whole).iter().any(|tokens| match how {
+        "text" => !wanted.is_empty() && wanted.iter().all(|t| has(tokens, t)),
+        "text_any" => wanted.iter().any(|t| has(tokens, t)),
+        "phrase" => has_phrase(tokens, &wanted, 0),
+        "slop" => has_phrase(tokens, &wanted, 2),
         _ => texts(value).contains(&asked),
     })
+}
+
+fn matches(how: &str, asked: &str) -> Value {
+    match how {
+        "slop" => json!({"phrase": asked, "slop": 2}),
+        how => json!({how: asked}),
+    }
 }
 
 fn some_text(rng: &mut Rng, most: u64) -> String {
@@ -216,10 +286,10 @@ impl Data {
     /// Each kind of condition on each field, by itself, turned around, beside another, and on elements.
     fn check(&mut self) {
         for (field, _) in fields() {
-            for how in ["text", "text_any", "phrase", "value"] {
+            for how in ["text", "text_any", "phrase", "slop", "value"] {
                 for words in [1, 2, 4] {
                     let asked = some_text(&mut self.rng, words).trim().to_owned();
-                    let condition = json!({"key": field, "match": {how: asked}});
+                    let condition = json!({"key": field, "match": matches(how, &asked)});
                     let with = self.matching(|p| has(field, &p[field], how, &asked));
                     let without = self.matching(|p| !has(field, &p[field], how, &asked));
                     let mut ask = |json| found(&self.collection, filter(json), &mut self.scratch);
@@ -235,7 +305,7 @@ impl Data {
                         .collect();
                     assert_eq!(both, expected, "{condition} and {empty}");
                     if field == "stem" && how != "value" {
-                        let nested = json!({"nested": {"key": "nest", "filter": {"must": [{"key": "t", "match": {how: asked}}]}}});
+                        let nested = json!({"nested": {"key": "nest", "filter": {"must": [{"key": "t", "match": matches(how, &asked)}]}}});
                         let elements = |p: &Value| {
                             p["nest"]
                                 .as_array()

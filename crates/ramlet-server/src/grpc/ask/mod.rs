@@ -93,6 +93,11 @@ impl Asked {
     }
 }
 
+/// What is wrong with the timeout of one of several searches: the whole call's holds, and each is checked.
+fn wrong_timeout(seconds: Option<u64>) -> Option<String> {
+    (seconds == Some(0)).then(|| "timeout: value 0 invalid, must be 1 or larger".to_owned())
+}
+
 /// Orderings of writes (weak, medium, strong), and consistencies of reads (all, majority, quorum).
 const KINDS: i32 = 3;
 

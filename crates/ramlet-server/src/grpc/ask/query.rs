@@ -6,7 +6,7 @@ use super::super::node::{Fields, Node};
 use super::filter::{date, filter};
 use super::formula::expression;
 use super::vectors::input;
-use super::{Asked, id, required, shard_key, with_payload, with_vectors, word};
+use super::{Asked, id, required, shard_key, with_payload, with_vectors, word, wrong_timeout};
 use crate::error::ApiResult;
 
 pub fn points(of: q::QueryPoints) -> ApiResult<Asked> {
@@ -18,6 +18,7 @@ pub fn points(of: q::QueryPoints) -> ApiResult<Asked> {
 
 fn one(of: q::QueryPoints) -> Node {
     Fields::new()
+        .maybe("timeout", wrong_timeout(of.timeout), Node::Wrong)
         .maybe("prefetch", some(of.prefetch), |list| Node::list(list, prefetch))
         .maybe("query", of.query, query)
         .text("using", of.using)

@@ -6,7 +6,7 @@ use super::super::node::{Fields, Node};
 use super::filter::filter;
 use super::query::{lookup, params, strategy, with_lookup};
 use super::vectors::{example, sparse, vector};
-use super::{Asked, id, required, shard_key, with_payload, with_vectors};
+use super::{Asked, id, required, shard_key, with_payload, with_vectors, wrong_timeout};
 use crate::error::ApiResult;
 
 /// Fields that all of these messages have, and what they are called in REST.
@@ -74,6 +74,7 @@ pub fn search(of: q::SearchPoints) -> ApiResult<Asked> {
 fn search_one(of: q::SearchPoints) -> Node {
     let fields = Fields::new()
         .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
+        .maybe("timeout", wrong_timeout(of.timeout), Node::Wrong)
         .uint("offset", of.offset)
         .float("score_threshold", of.score_threshold);
     shared!(of, fields).node()
@@ -113,7 +114,9 @@ pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
 }
 
 fn recommend_one(of: q::RecommendPoints) -> Node {
-    let fields = Fields::new().uint("offset", of.offset);
+    let fields = Fields::new()
+        .maybe("timeout", wrong_timeout(of.timeout), Node::Wrong)
+        .uint("offset", of.offset);
     recommended!(of, shared!(of, fields)).node()
 }
 
@@ -151,6 +154,7 @@ fn discover_one(of: q::DiscoverPoints) -> Node {
     };
     let target = of.target.and_then(|t| t.target).map(|Single(of)| of);
     let fields = Fields::new()
+        .maybe("timeout", wrong_timeout(of.timeout), Node::Wrong)
         .maybe("target", target, example)
         .put("context", Node::list(of.context, pair))
         .uint("offset", of.offset)

@@ -30,7 +30,7 @@ macro_rules! request {
             recall: Option<f32>,
             score_threshold: Option<f32>,
             #[serde(alias = "top")]
-            limit: usize,
+            limit: Limit,
             offset: Option<usize>,
             with_payload: Option<WithPayload>,
             #[serde(alias = "with_vectors")]
@@ -49,7 +49,7 @@ macro_rules! request {
                     filter: self.filter,
                     params: search_params(self.params, self.recall).map_err(within)?,
                     score_threshold: self.score_threshold,
-                    limit: check_limit(self.limit).map_err(within)?,
+                    limit: self.limit.checked(Self::CALLED).map_err(within)?,
                     offset: self.offset.unwrap_or(0),
                     with_payload: payload_selector(self.with_payload, false),
                     with_vectors: vector_selector(self.with_vector),
@@ -78,9 +78,39 @@ request! {
     }
 }
 
+/// A limit, and whether it came by gRPC.
+#[derive(Debug)]
+struct Limit {
+    hits: usize,
+    by_grpc: bool,
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Limit, D::Error> {
+        let by_grpc = !d.is_human_readable();
+        let hits = usize::deserialize(d)?;
+        Ok(Limit { hits, by_grpc })
+    }
+}
+
+impl Limit {
+    /// The API holds all limits to 1 and more, but for that of a recommendation by gRPC.
+    fn checked(&self, called: &str) -> ApiResult<usize> {
+        match self {
+            Limit {
+                hits: 0,
+                by_grpc: true,
+            } if called == RECOMMEND => Ok(0),
+            Limit { hits, .. } => check_limit(*hits),
+        }
+    }
+}
+
+const RECOMMEND: &str = "recommend_request";
+
 request! {
     /// `POST /points/recommend`.
-    WireRecommendRequest, "recommend_request"; {
+    WireRecommendRequest, RECOMMEND; {
         positive: Option<Vec<VectorInput>>,
         negative: Option<Vec<VectorInput>>,
         strategy: Option<WireStrategy>,

@@ -2,7 +2,7 @@
 
 use roaring::RoaringBitmap;
 
-use super::keys::{KEYWORD_BYTES, NUMBER, key, keyword_key};
+use super::keys::{KEYWORD_BYTES, NUMBER, PRESENT, key, keyword_key};
 use super::range::KeyRange;
 use super::resolve::{FieldIndexes, KEYS_PER_CANDIDATE, Resolved, index_of};
 use crate::error::Error;
@@ -24,7 +24,7 @@ pub(super) fn tokens_of<'a>(
         return None;
     };
     match index_of(field, outer, indexes)? {
-        (name, FieldKind::Text) => Some((name, tokens)),
+        (name, FieldKind::Text) if tokens.has_index() => Some((name, tokens)),
         _ => None,
     }
 }
@@ -38,6 +38,11 @@ pub(super) fn resolve_tokens(
 ) -> Result<Resolved, Error> {
     if tokens.tokens.is_empty() {
         return Ok(Resolved::none());
+    }
+    if tokens.are_stopwords {
+        let mut rows = RoaringBitmap::new();
+        indexes.scan(name, &KeyRange::tags(PRESENT, PRESENT), &mut rows)?;
+        return Ok(Resolved::some(rows, false));
     }
     let (rows, all_read) = match tokens.wanted {
         Wanted::Any => {
@@ -94,6 +99,9 @@ pub(super) fn estimate_tokens(
     name: &str,
     indexes: &mut dyn FieldIndexes,
 ) -> Result<u64, Error> {
+    if tokens.are_stopwords {
+        return indexes.estimate(name, &KeyRange::tags(PRESENT, PRESENT));
+    }
     let (mut least, mut sum) = (None, 0u64);
     for token in &tokens.tokens {
         let keys = indexes.estimate(name, &range_of(token))?;

@@ -115,7 +115,7 @@ impl Building {
         inverter.begin_row(row);
         if let Some(text) = field.scored() {
             let (mut hash, mut result) = (TokenHash::default(), Ok(()));
-            tokens_of(text, path, payload, &mut |token| {
+            tokens_of((text, false), path, payload, &mut |token| {
                 if result.is_err() {
                     return;
                 }
@@ -126,7 +126,7 @@ impl Building {
                 if !inverter.has_room(word) {
                     result = spill(inverter, sorter);
                 }
-                inverter.push(word);
+                inverter.push(word, token.position);
             });
             result?;
         }

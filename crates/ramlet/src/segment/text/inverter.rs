@@ -90,8 +90,8 @@ impl Inverter {
         (self.row, self.words_before) = (row, 0);
     }
 
-    /// The next word of the row, which ends as no other goes on. It must have room.
-    pub fn push(&mut self, word: &[u8]) {
+    /// The next word of the row, which ends as no other goes on, and its place, which is none before that of the last. It must have room.
+    pub fn push(&mut self, word: &[u8], place: u32) {
         if self.table.is_empty() {
             self.take();
         }
@@ -99,7 +99,6 @@ impl Inverter {
             self.end_piece();
         }
         let number = self.number(word);
-        let place = self.words_before + self.of_row.len() as u32;
         self.of_row.push((number, place));
     }
 
@@ -287,7 +286,7 @@ mod tests {
                 if !inverter.has_room(&word) {
                     drain(&mut inverter, &mut drained);
                 }
-                inverter.push(&word);
+                inverter.push(&word, position);
                 assert!(held(&inverter) <= bytes.max(BYTES_MIN), "{}", held(&inverter));
                 model.entry((word, row)).or_default().push(position);
             }

@@ -1,0 +1,72 @@
+//! When points expire.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::filter::{Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, Range};
+use crate::types::{CollectionConfig, FieldKind};
+
+/// Points end some time after what a field of their payload says: `metadata.ramlet_ttl` of a collection.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expiry {
+    /// Payload key of a date (RFC 3339) or of seconds since 1970. A point without it stays.
+    pub field: String,
+    /// How long a point stays after that.
+    #[serde(default)]
+    pub seconds: u32,
+}
+
+impl Expiry {
+    pub const KEY: &str = "ramlet_ttl";
+
+    /// That of a collection, if it has one; the error says what is wrong with it.
+    pub fn of(config: &CollectionConfig) -> Result<Option<Expiry>, String> {
+        let set = config
+            .other
+            .get("metadata")
+            .and_then(|metadata| metadata.get(Expiry::KEY));
+        let expiry = set.filter(|set| !set.is_null()).map(Expiry::deserialize);
+        let expiry = expiry
+            .transpose()
+            .map_err(|e| format!("metadata.{}: {e}; it takes {}", Expiry::KEY, example()))?;
+        match expiry {
+            Some(expiry) if expiry.field.is_empty() => Err(format!(
+                "metadata.{}: `field` is empty; it takes {}",
+                Expiry::KEY,
+                example()
+            )),
+            expiry => Ok(expiry),
+        }
+    }
+
+    /// The points that are over at a time, in microseconds since 1970; `kind`: of the field's index.
+    pub fn filter(&self, kind: Option<FieldKind>, now_micros: i64) -> Filter {
+        let end = now_micros.saturating_sub(i64::from(self.seconds).saturating_mul(1_000_000));
+        let condition = |check| {
+            let key = self.field.clone();
+            Condition::Field(FieldCondition { key, check })
+        };
+        let by_number = condition(FieldCheck::Range(Range {
+            lte: Some(end as f64 / 1e6),
+            ..Range::default()
+        }));
+        let by_date = condition(FieldCheck::DatetimeRange(DatetimeRange {
+            lte: Some(end),
+            ..DatetimeRange::default()
+        }));
+        let should = match kind {
+            Some(FieldKind::Integer | FieldKind::Float) => vec![by_number],
+            Some(FieldKind::Datetime) => vec![by_date],
+            _ => vec![by_number, by_date],
+        };
+        Filter {
+            should,
+            ..Filter::default()
+        }
+    }
+}
+
+fn example() -> Value {
+    serde_json::json!({"field": "created_at", "seconds": 86_400})
+}

@@ -1,0 +1,150 @@
+//! Rules of one language about letters that stand for one another, and about what is written onto words.
+
+use std::borrow::Cow;
+
+use icu_normalizer::DecomposingNormalizerBorrowed;
+
+use super::fold::fold;
+use super::language::name_of;
+
+/// The rules of a language that has some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Letters {
+    #[default]
+    Plain,
+    Arabic,
+    German,
+    Turkish,
+}
+
+/// Written onto an Arabic word: the article, with and without prepositions.
+const ARABIC_ARTICLES: [&str; 6] = ["وال", "بال", "كال", "فال", "لل", "ال"];
+const ARABIC_STEM_CHARS: usize = 2;
+
+impl Letters {
+    pub fn of(language: &str) -> Letters {
+        match name_of(language) {
+            "arabic" => Letters::Arabic,
+            "german" => Letters::German,
+            // Azerbaijani has the same two letters.
+            "turkish" | "azerbaijani" => Letters::Turkish,
+            _ => Letters::Plain,
+        }
+    }
+
+    /// A stem, or a word that has none, as all words are that are the same to the language.
+    pub fn unify(self, word: Cow<'_, str>) -> Cow<'_, str> {
+        match self {
+            Letters::Arabic => arabic(word),
+            Letters::German => german(word),
+            Letters::Plain | Letters::Turkish => word,
+        }
+    }
+}
+
+/// Without the article; the forms of alif, of final ya and of ta marbuta are one each.
+fn arabic(word: Cow<'_, str>) -> Cow<'_, str> {
+    let one = |c: char| match c {
+        'آ' | 'أ' | 'إ' | 'ٱ' => 'ا',
+        'ى' => 'ي',
+        'ة' => 'ه',
+        c => c,
+    };
+    let word: String = word.chars().map(one).collect();
+    let rest = ARABIC_ARTICLES
+        .iter()
+        .find_map(|article| word.strip_prefix(article));
+    match rest.filter(|rest| rest.chars().count() >= ARABIC_STEM_CHARS) {
+        Some(rest) => Cow::Owned(rest.to_owned()),
+        None => Cow::Owned(word),
+    }
+}
+
+/// `ae`, `oe`, `ue` and the letters that they are written for become one vowel, but not where an `e` stands for itself (`neue`, `Quelle`).
+fn german(word: Cow<'_, str>) -> Cow<'_, str> {
+    let is_written_out = |two: &[u8]| matches!(two, [b'a' | b'o' | b'u', b'e']);
+    if word.is_ascii() && !word.as_bytes().windows(2).any(is_written_out) {
+        return word;
+    }
+    let mut out = String::with_capacity(word.len());
+    let mut before = ' ';
+    for c in word.chars() {
+        let stands_alone = match before {
+            'a' | 'o' => false,
+            'u' => matches!(
+                out.chars().rev().nth(1),
+                Some('a' | 'e' | 'i' | 'o' | 'u' | 'y' | 'q')
+            ),
+            _ => true,
+        };
+        match c {
+            'e' if !stands_alone => {}
+            'ä' => out.push('a'),
+            'ö' => out.push('o'),
+            'ü' => out.push('u'),
+            c => out.push(c),
+        }
+        before = c;
+    }
+    Cow::Owned(out)
+}
+
+/// Letters of Latin, Greek and Cyrillic without their marks. `й` is a letter of its own.
+pub fn without_marks(word: Cow<'_, str>) -> Cow<'_, str> {
+    if word.is_ascii() {
+        return word;
+    }
+    let is_greek = |c: char| matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}');
+    let nfd = const { DecomposingNormalizerBorrowed::new_nfd() };
+    let word = match word.contains(is_greek) {
+        true => Cow::Owned(nfd.normalize(&word).into_owned()),
+        false => word,
+    };
+    let plain = fold(word);
+    match plain.contains('ё') {
+        true => Cow::Owned(plain.replace('ё', "е")),
+        false => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_to_a_language() {
+        for (letters, one, others) in [
+            (Letters::German, "muller", &["mueller", "müller"][..]),
+            (Letters::German, "grosse", &["groesse", "grösse"]),
+            (Letters::German, "quelle", &["quelle"]),
+            (Letters::German, "neue", &["neue"]),
+            (Letters::German, "gothe", &["goethe", "göthe"]),
+            (
+                Letters::Arabic,
+                "كتاب",
+                &["الكتاب", "والكتاب", "بالكتاب", "للكتاب"],
+            ),
+            (Letters::Arabic, "مدرسه", &["مدرسة", "المدرسة"]),
+            (Letters::Arabic, "الي", &["إلى"]),
+            (Letters::Plain, "mueller", &["mueller"]),
+        ] {
+            for other in others {
+                assert_eq!(letters.unify((*other).into()), one, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn marks_fall_away() {
+        for (word, plain) in [
+            ("ἄνθρωπος", "ανθρωποσ"),
+            ("ёлка", "елка"),
+            ("йод", "йод"),
+            ("ısparta", "isparta"),
+            ("café", "cafe"),
+        ] {
+            let word: String = word.chars().map(|c| if c == 'ς' { 'σ' } else { c }).collect();
+            assert_eq!(without_marks(word.as_str().into()), plain);
+        }
+    }
+}
