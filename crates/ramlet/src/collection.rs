@@ -20,7 +20,7 @@ use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::memory::descriptors;
 use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
-use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
+use crate::query::request::{GroupsResponse, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, selector};
 use crate::read::scroll;
 use crate::read::view::View;
@@ -344,7 +344,7 @@ impl Collection {
         request: &QueryGroupsRequest,
         engine: &Engine,
         scratch: &mut Scratch,
-    ) -> Result<Vec<PointGroup>> {
+    ) -> Result<GroupsResponse> {
         scratch.begin();
         let view = self.live_view()?;
         query::query_groups((&self.core, &view), request, engine, scratch)

@@ -95,7 +95,7 @@ pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 /// Where an engine lies, and what it is given: all that [`Engine::open`] wants.
-pub use ramlet_io::{Backend, Storage, open_best};
+pub use ramlet_io::{Backend, Clock, Storage, open_best};
 pub use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 pub use read::facet::{FacetHit, FacetRequest};
 pub use read::matrix::{Matrix, MatrixRequest};
@@ -105,6 +105,6 @@ pub use recovery::directory_check::{CheckReport, Checked, check};
 pub use request::*;
 pub use sharding::{ShardInfo, ShardKey, ShardSelection};
 pub use snapshot::{Salvaged, SnapshotDescription, SnapshotFile, SnapshotScope, SnapshotUpload, salvage};
-pub use strict_checks::Strict;
+pub use strict_checks::{Strict, UnindexedField};
 pub use types::*;
 pub use vector::{MultiVector, SparseVector, Vector};
