@@ -494,6 +494,29 @@ impl Collection {
         self.cores().iter().try_for_each(|core| maintenance::settle(core))
     }
 
+    /// Rows of segments that have no index though they are more than the collection's threshold for one, by vector.
+    pub fn unindexed_vectors(&self) -> Vec<(String, u64)> {
+        let view = self.view();
+        let mut all = Vec::new();
+        for field in &view.schema.vectors {
+            let is_flat = |s: &&crate::segment::SegmentView| {
+                let column = s.segment.vector(field.slot);
+                column.is_some_and(|column| column.index.kind() == "flat")
+                    && field.kb(u64::from(s.live())) > view.schema.indexing_kb
+            };
+            let rows = view
+                .segments
+                .iter()
+                .filter(is_flat)
+                .map(|s| u64::from(s.live()))
+                .sum();
+            if rows > 0 {
+                all.push((field.name.clone(), rows));
+            }
+        }
+        all
+    }
+
     /// What is made of some of the segments just now.
     pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
         self.cores().iter().find_map(|core| core.progress.job())

@@ -88,6 +88,7 @@ pub use filter::index::FacetValue;
 pub use info::{CollectionInfo, CollectionStatus, ComponentMemory};
 pub use jobs::NewVector;
 pub use jobs::progress::{JobKind, JobStep, JobUnderWay};
+pub use jobs::watch::{JOB_KINDS, JobDone, JobTimes, SYNC_BUCKETS_US, SyncTimes, Watch};
 pub use memory::index_report::{SegmentReport, VectorReport};
 pub use memory::quotas::QuotaConfig;
 pub use query::Scratch;

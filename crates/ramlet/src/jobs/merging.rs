@@ -488,6 +488,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         drop(merged);
         manifest_store::remove_job_files(core.shelf.storage.as_ref(), id);
         return Ok(false);
+    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are written anew");
     }
     // Where its sources are in RAM, so should it be before searches meet it.
     let kept = is_warm(&sources).then(|| kept_whole(core, &sources));

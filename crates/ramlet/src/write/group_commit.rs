@@ -241,7 +241,9 @@ impl<'a> Turn<'a> {
         if let Err(e) = freeze_if_full(core, &mut writer) {
             // The group is in; the next one meets whatever it was.
             tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be handed over");
+        let begun = core.shared.watch.now();
         }
+        core.shared.watch.synced(begun, &core.id);
         Ok(())
     }
 }
