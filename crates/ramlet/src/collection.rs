@@ -629,8 +629,11 @@ fn to_several(
 
 /// Refuses what adds points where there is no room for another segment.
 fn check_growth(core: &Core, view: &View) -> Result<()> {
-    core.shelf
-        .check_room(descriptors::of_flat_segment(&view.schema))?;
+    let room = core.shelf.check_room(descriptors::of_flat_segment(&view.schema));
+    room.map_err(|e| match jobs::may_give_back(core) {
+        true => e,
+        false => e.for_good(),
+    })?;
     crate::segment::check_pinned(&core.shelf, &view.schema, view.points())
 }
 

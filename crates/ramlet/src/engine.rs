@@ -854,10 +854,9 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                format!("{SEARCH_QUEUE_MAX} searches wait already"),
-            ));
+            let what =
+                "searches wait already. This passes by itself: try again in a second, or send fewer at once";
+            return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} {what}")));
         }
         guard.0.push_back(job);
         drop(guard);
