@@ -20,6 +20,7 @@ use crate::balancer::{Balancer, Meter};
 use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
 use crate::eviction::Eviction;
+use crate::issues;
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
@@ -127,6 +128,7 @@ impl Bound {
         let workers = Arc::new(Workers::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
+        tasks.spawn(look_for_issues(app.clone()));
         let acceptor = Acceptor {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
@@ -136,6 +138,7 @@ impl Bound {
             api: Api::Rest(router(app.clone())),
             eviction: Arc::default(),
             balancer: app.balancer.clone(),
+            app: app.clone(),
         };
         tasks.spawn(acceptor.accept_all(workers.clone()));
         if let Some(listener) = grpc {
@@ -148,6 +151,7 @@ impl Bound {
                 api: Api::Grpc,
                 eviction: Arc::default(),
                 balancer: app.balancer.clone(),
+                app: app.clone(),
             };
             tasks.spawn(acceptor.accept_all(workers.clone()));
         }
@@ -171,6 +175,8 @@ struct Acceptor {
     api: Api,
     eviction: Arc<Eviction>,
     balancer: Arc<Balancer>,
+    /// For the count of those that are turned away.
+    app: Arc<App>,
 }
 
 impl Acceptor {
@@ -232,7 +238,9 @@ impl Acceptor {
     /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves; for an encrypted
     /// answer there is no memory.
     fn reject(&self, stream: &TcpStream, e: &ApiError) {
-        tracing::debug!("a connection is turned away: {}", e.message);
+        self.app
+            .refusals
+            .note(e.refusal, (e.status, &e.message), "a connection");
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             reject(stream, e);
         }
@@ -266,6 +274,15 @@ async fn monitor_recall(engine: Arc<Engine>) {
         // The engine's list of names may be locked while a collection is created on disk.
         let engine = engine.clone();
         let _ = spawn_blocking(move || engine.monitor_recall_once()).await;
+    }
+}
+
+/// Looks now and then at what may be wrong, for the log and the metrics.
+async fn look_for_issues(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(limits::ISSUES_PERIOD).await;
+        let app = app.clone();
+        let _ = spawn_blocking(move || issues::look(&app)).await;
     }
 }
 
