@@ -28,7 +28,8 @@ struct Waits {
 impl ReadWaits {
     /// Whether the search that begins is to be timed.
     pub fn is_next_timed(&self) -> bool {
-        self.searches.fetch_add(1, Ordering::Relaxed) % limits::SEARCHES_PER_TIMED == 0
+        let before = self.searches.fetch_add(1, Ordering::Relaxed);
+        before.is_multiple_of(limits::SEARCHES_PER_TIMED)
     }
 
     /// A search that was timed.

@@ -400,6 +400,8 @@ fn storage(text: &mut Text, app: &App) {
     }
 }
 
+type OfJobs = fn(&JobTimes) -> f64;
+
 /// What is slow, what is refused, what is under way, what is wrong.
 fn operator(text: &mut Text, app: &App) {
     text.counter(
@@ -457,7 +459,7 @@ fn operator(text: &mut Text, app: &App) {
     text.sample(&format!("{name}_sum"), &[], syncs.total_ns as f64 / 1e9);
     text.sample(&format!("{name}_count"), &[], syncs.count);
     let times = watch.job_times();
-    let series: [(&str, &str, fn(&JobTimes) -> f64); 3] = [
+    let series: [(&str, &str, OfJobs); 3] = [
         (
             "ramlet_jobs_total",
             "Background jobs that are over, by kind",
