@@ -40,7 +40,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::TooLarge => "TooLarge",
         ErrorKind::OverBudget => "OverBudget",
         ErrorKind::Busy => "Busy",
-        ErrorKind::DiskFull | ErrorKind::NoDescriptors => "Full",
+        ErrorKind::MemoryFull | ErrorKind::DiskFull | ErrorKind::NoDescriptors => "Full",
         ErrorKind::CollectionClosed => "CollectionClosed",
         ErrorKind::WritesStopped => "WritesStopped",
         ErrorKind::Corrupt => "Corrupt",

@@ -18,13 +18,14 @@
 
 /* tests/harness/faults.py has the same layout and the same numbers. */
 enum { WRITE = 1, SYNC = 2, DATASYNC = 4, RENAME = 8, READ = 16, ALLOCATE = 32, CREATE = 64, UNLINK = 128 };
-enum { FAIL = 1, PRETEND = 2, SHORT = 3 };
+enum { FAIL = 1, PRETEND = 2, SHORT = 3, DELAY = 4 };
 
 struct control {
-    _Atomic uint32_t armed; /* FAIL, PRETEND (success that does nothing), SHORT (half of a write, then failure), 0: off */
+    _Atomic uint32_t armed; /* FAIL, PRETEND (success that does nothing), SHORT (half of a write, then failure),
+                               DELAY (success, later), 0: off */
     uint32_t error;
     uint32_t calls;
-    uint32_t unused;
+    uint32_t delay_ms;
     _Atomic int64_t before; /* calls that match and still succeed */
     _Atomic int64_t times;  /* calls that fail then */
     _Atomic int64_t hits;
@@ -48,15 +49,20 @@ __attribute__((constructor)) static void begin(void) {
     if (map != MAP_FAILED) control = map;
 }
 
-/* What becomes of this call: 0, or one of FAIL, PRETEND, SHORT. */
+/* What becomes of this call: 0, or one of FAIL, PRETEND, SHORT. One that is delayed has waited by then. */
 static int fate(uint32_t call, const char *path) {
     if (strncmp(path, root, root_len) || (control->match[0] && !strstr(path + root_len, control->match))) return 0;
     atomic_fetch_add(&control->seen, 1);
     if (atomic_fetch_sub(&control->before, 1) > 0) return 0;
     if (atomic_fetch_sub(&control->times, 1) <= 0) return 0;
     if (atomic_fetch_add(&control->hits, 1) == 0) snprintf(control->where, sizeof control->where, "%s", path + root_len);
+    int how = atomic_load(&control->armed);
+    if (how == DELAY) {
+        usleep(control->delay_ms * 1000);
+        return 0;
+    }
     errno = control->error;
-    return atomic_load(&control->armed);
+    return how;
 }
 
 static int active(uint32_t call) { return control && atomic_load(&control->armed) && (control->calls & call); }

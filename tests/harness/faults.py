@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 CALLS = {"write": 1, "fsync": 2, "fdatasync": 4, "rename": 8, "read": 16, "fallocate": 32, "create": 64, "unlink": 128}
-FAIL, PRETEND, SHORT = 1, 2, 3
+FAIL, PRETEND, SHORT, DELAY = 1, 2, 3, 4
+FOREVER = 1 << 40
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EDQUOT": errno.EDQUOT, "EROFS": errno.EROFS}
 _HEAD, _COUNTS, _MATCH, _WHERE = 0, 16, 48, 144
 
@@ -36,14 +37,18 @@ class Faults:
         Path(root).mkdir(parents=True, exist_ok=True)
         self.environment = {"LD_PRELOAD": str(library), "FAULTS_CONTROL": str(self.control), "FAULTS_ROOT": str(Path(root).resolve())}
 
-    def arm(self, calls, error="EIO", match="", before=0, times=1, how=FAIL):
+    def slow(self, calls, milliseconds, match=""):
+        """From now on these calls take so much longer."""
+        self.arm(calls, match=match, times=FOREVER, how=DELAY, delay_ms=milliseconds)
+
+    def arm(self, calls, error="EIO", match="", before=0, times=1, how=FAIL, delay_ms=0):
         """After `before` of these calls on paths that contain `match`, the next `times` fail."""
         self.disarm()
         mask = sum(CALLS[call] for call in calls)
         self._map[_COUNTS:_MATCH] = struct.pack("<qqqq", before, times, 0, 0)
         self._map[_MATCH:_WHERE] = match.encode().ljust(_WHERE - _MATCH, b"\0")
         self._map[_WHERE : _WHERE + 256] = bytes(256)
-        self._map[_HEAD + 4 : _COUNTS] = struct.pack("<III", ERRORS[error], mask, 0)
+        self._map[_HEAD + 4 : _COUNTS] = struct.pack("<III", ERRORS[error], mask, delay_ms)
         self._map[_HEAD : _HEAD + 4] = struct.pack("<I", how)
 
     def disarm(self):

@@ -147,9 +147,15 @@ pub struct ServeArgs {
     /// Search threads
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
+    /// From when on a request is slow, 100ms or 2s: it is logged and kept with what it spent its time on (`/profiler/slow_requests`); off keeps none
+    #[arg(long, value_name = "TIME")]
+    pub slow_query: Option<String>,
     /// What is logged: error, warn, info, debug, trace, or by module (info,ramlet=debug)
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<String>,
+    /// Form of the log's lines
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
     // Flags of the API's server: taken, so that a command line of it works, and told to be without effect.
     #[arg(long, hide = true)]
     pub disable_telemetry: bool,
@@ -161,6 +167,15 @@ pub struct ServeArgs {
     pub reinit: bool,
     #[arg(long, hide = true)]
     pub stacktrace: bool,
+}
+
+/// What a line of the log looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// An object a line, for programs
+    Json,
 }
 
 /// How often the audit log's file changes.
@@ -453,6 +468,9 @@ pub struct SearchArgs {
     /// Which of several named vectors --like compares
     #[arg(long, value_name = "NAME", requires = "like")]
     pub using: Option<String>,
+    /// Tell behind the hits where the time went, and what that means
+    #[arg(long)]
+    pub explain: bool,
     /// Print the hits as JSON lines
     #[arg(long)]
     pub json: bool,

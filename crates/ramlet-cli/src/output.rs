@@ -26,6 +26,16 @@ pub fn text(text: impl Display) -> Result<()> {
     }
 }
 
+/// For the terminal, on one line: blanks of any kind are one, and a character that would command the terminal is a sign that it
+/// was there.
+pub fn shown(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace(
+        char::is_control,
+        char::REPLACEMENT_CHARACTER.encode_utf8(&mut [0; 4]),
+    )
+}
+
 /// Tells something on standard error, where somebody may read it.
 macro_rules! note {
     ($($line:tt)*) => {

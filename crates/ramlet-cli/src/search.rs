@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use ureq::http::Method;
 
 use crate::args::{Mode, SearchArgs, TextTokenizer};
+use crate::explain;
 use crate::import::api::Api;
-use crate::output::{self, note};
+use crate::output::{self, note, shown};
 use crate::text_schema::{difference, text_schema};
 
 /// Characters of a text that are shown, with the first of the words among them.
@@ -36,8 +37,11 @@ pub fn run(args: &SearchArgs) -> Result<()> {
     }
     let body = query(args, field.as_deref())?;
     let path = format!("{}/points/query", collection_path(&args.collection));
-    let answer = api.ok(Method::POST, &path, &body)?;
-    let points = answer["points"].as_array().context("an answer without points")?;
+    let reply = api.ask(Method::POST, &path, &serde_json::to_vec(&body)?)?;
+    let answer: Value = serde_json::from_slice(reply.success()?).context("the server's answer")?;
+    let points = answer["result"]["points"]
+        .as_array()
+        .context("an answer without points")?;
     if points.is_empty() {
         note!("nothing was found");
     }
@@ -49,6 +53,15 @@ pub fn run(args: &SearchArgs) -> Result<()> {
                 let told = told(at + 1, point, field.as_deref(), &args.words, marks);
                 output::line(format_args!("{told}"))?;
             }
+        }
+    }
+    if args.explain {
+        match args.json {
+            true => output::line(format_args!(
+                "{}",
+                escaped(&json!({"explain": answer["explain"]}).to_string())
+            ))?,
+            false => output::text(explain::told(&answer["explain"]))?,
         }
     }
     Ok(())
@@ -105,6 +118,9 @@ fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Resu
 fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {
     let words = args.words.join(" ");
     let mut body = json!({ "limit": args.limit, "with_payload": true });
+    if args.explain {
+        body["params"] = json!({ "explain": true });
+    }
     let filter: Option<Value> = match &args.filter {
         None => None,
         Some(text) => Some(serde_json::from_str(text).context("--filter is no JSON")?),
@@ -187,16 +203,6 @@ fn best_text<'v>(texts: &[&'v str], words: &[String]) -> Option<&'v str> {
             .any(|word| asked.is_asked(word))
     };
     texts.iter().find(has_word).or(texts.first()).copied()
-}
-
-/// For the terminal, on one line: blanks of any kind are one, and a character that would command the terminal is a sign that it
-/// was there.
-fn shown(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").replace(
-        char::is_control,
-        char::REPLACEMENT_CHARACTER.encode_utf8(&mut [0; 4]),
-    )
 }
 
 /// JSON escapes some control characters; those of DEL and beyond may be escaped too.

@@ -6,6 +6,7 @@ use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use clap::ValueEnum;
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 use ramlet_server::{AllocatorStats, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
@@ -13,8 +14,9 @@ use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::ServeArgs;
+use crate::args::{LogFormat, ServeArgs};
 use crate::descriptors;
+use crate::log_lines::JsonLines;
 use crate::profile;
 use crate::serve_settings::Settings;
 use crate::settings::Sources;
@@ -121,6 +123,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         options.body_bytes_max = bytes;
     }
     options.allocator = Some(allocator_stats);
+    options.slow_query = settings.slow_query;
     options.log_level = Some(log_level);
     options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
     let audit = settings.audit.map(|audit| audit.start(&engine)).transpose()?;
@@ -151,17 +154,36 @@ fn begin_log(args: &ServeArgs, said: &Sources) -> Result<LogLevel> {
     let log = tracing_subscriber::fmt()
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_filter_reloading();
-    let (seen, changed) = (log.reload_handle(), log.reload_handle());
-    log.init();
-    Ok(LogLevel {
-        get: Arc::new(move || seen.with_current(ToString::to_string).unwrap_or_default()),
-        set: Arc::new(move |level| {
-            let filter = EnvFilter::try_new(level).map_err(|e| e.to_string())?;
-            changed.reload(filter).map_err(|e| e.to_string())
-        }),
+        .with_writer(std::io::stderr);
+    // Each form of lines is a type of its own.
+    macro_rules! begun {
+        ($log:expr) => {{
+            let log = $log.with_filter_reloading();
+            let (seen, changed) = (log.reload_handle(), log.reload_handle());
+            log.init();
+            LogLevel {
+                get: Arc::new(move || seen.with_current(ToString::to_string).unwrap_or_default()),
+                set: Arc::new(move |level| {
+                    let filter = EnvFilter::try_new(level).map_err(|e| e.to_string())?;
+                    changed.reload(filter).map_err(|e| e.to_string())
+                }),
+            }
+        }};
+    }
+    Ok(match log_format(args, said)? {
+        LogFormat::Text => begun!(log),
+        LogFormat::Json => begun!(log.event_format(JsonLines)),
     })
+}
+
+fn log_format(args: &ServeArgs, said: &Sources) -> Result<LogFormat> {
+    match (args.log_format, said.find("log_format")) {
+        (Some(told), _) => Ok(told),
+        (None, None) => Ok(LogFormat::Text),
+        (None, Some(found)) => {
+            LogFormat::from_str(&found.value, true).map_err(|_| found.wrong(&"it is neither text nor json"))
+        }
+    }
 }
 
 /// Flags of the API's server. Nothing is sent to anybody, with or without `--disable-telemetry`.

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use ramlet_io::Backend;
 use ramlet_io::system::{cgroup_memory_limit, machine};
 use ramlet_memory::BudgetRequest;
-use ramlet_server::GrpcPort;
+use ramlet_server::{GrpcPort, SlowQuery};
 
 use crate::args::{self, ServeArgs};
 use crate::audit_settings::AuditSettings;
@@ -45,6 +46,7 @@ pub struct Settings {
     /// Measure the machine when its profile isn't there.
     pub probe: bool,
     pub snapshots_from_urls: bool,
+    pub slow_query: SlowQuery,
 }
 
 impl Settings {
@@ -96,6 +98,7 @@ impl Settings {
             backend: backend(args.backend, said)?,
             probe: !switch(args.no_probe, "no_probe")?,
             snapshots_from_urls: switch(args.snapshots_from_urls, "snapshots_from_urls")?,
+            slow_query: slow_query(args.slow_query.as_deref(), said)?,
             search_threads: threads_wish(args.threads, said)?
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
@@ -133,6 +136,32 @@ pub fn reached(said: &Sources) -> Result<Reached> {
         url: format!("{scheme}://{host}:{}", port(None, said)?),
         asks_certificates: tls.is_some_and(|files| files.asks_certificates()),
     })
+}
+
+fn slow_query(flag: Option<&str>, said: &Sources) -> Result<SlowQuery> {
+    match (flag, said.find("slow_query")) {
+        (Some(told), _) => slow_from(told).map_err(|why| anyhow!("--slow-query {told}: {why}")),
+        (None, Some(found)) => slow_from(&found.value).map_err(|why| found.wrong(&why)),
+        (None, None) => Ok(SlowQuery::Unset),
+    }
+}
+
+/// `100ms`, `1.5s`, `off`.
+fn slow_from(told: &str) -> Result<SlowQuery, &'static str> {
+    const WRONG: &str = "a time is a number with its unit, 100ms or 2s; off keeps no slow requests";
+    if told.eq_ignore_ascii_case("off") {
+        return Ok(SlowQuery::Off);
+    }
+    let (number, scale) = match (told.strip_suffix("ms"), told.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => return Err(WRONG),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|_| WRONG)? * scale;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(threshold) if seconds <= 3600.0 => Ok(SlowQuery::From(threshold)),
+        _ => Err(WRONG),
+    }
 }
 
 /// An empty key is an unset variable of whoever starts the server, and would leave it open.
@@ -488,6 +517,32 @@ mod tests {
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(&format!("{name}={value}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn from_when_on_a_request_is_slow() {
+        let slow =
+            |line: &str, env: &[(&str, &str)]| decide(line, env, None).map(|settings| settings.slow_query);
+        let from = |ms| SlowQuery::From(Duration::from_millis(ms));
+        for (line, value, expected) in [
+            ("ramlet serve", "", SlowQuery::Unset),
+            ("ramlet serve", "250ms", from(250)),
+            ("ramlet serve", "1.5s", from(1_500)),
+            ("ramlet serve", "Off", SlowQuery::Off),
+            ("ramlet serve --slow-query 0ms", "2s", from(0)),
+        ] {
+            assert_eq!(
+                slow(line, &[("RAMLET_SLOW_QUERY", value)]).unwrap(),
+                expected,
+                "{line} {value}"
+            );
+        }
+        for value in ["100", "-1s", "much", "s", "nans", "3601s"] {
+            let error = slow("ramlet serve", &[("RAMLET_SLOW_QUERY", value)])
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(value) && error.contains("100ms or 2s"), "{error}");
         }
     }
 

@@ -6,7 +6,13 @@ use crate::storage::{BatchRead, BatchReader, Result, Storage};
 pub struct IoContext {
     reader: Box<dyn BatchReader>,
     stats: IoStats,
+    clock: Option<Clock>,
+    waited_ns: u64,
+    waits: u64,
 }
+
+/// Nanoseconds since some moment of the process, never less than before. It comes from outside: nothing below the server reads a clock of its own.
+pub type Clock = fn() -> u64;
 
 /// What was read since the counters were last taken. A block held in RAM (pinned) counts nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +30,9 @@ impl IoContext {
         IoContext {
             reader,
             stats: IoStats::default(),
+            clock: None,
+            waited_ns: 0,
+            waits: 0,
         }
     }
 
@@ -49,12 +58,36 @@ impl IoContext {
         std::mem::take(&mut self.stats)
     }
 
+    /// From now on waiting is timed, or no longer. Without a clock nothing is: a search that nobody wants explained asks for no time.
+    pub fn set_clock(&mut self, clock: Option<Clock>) {
+        self.clock = clock;
+    }
+
+    /// What the clock says, nanoseconds; 0 without one.
+    pub fn now(&self) -> u64 {
+        self.clock.map_or(0, |clock| clock())
+    }
+
+    /// Nanoseconds that reads took, all since the context was made while it had a clock.
+    pub fn waited_ns(&self) -> u64 {
+        self.waited_ns
+    }
+
+    /// Batches of reads that these were.
+    pub fn waits(&self) -> u64 {
+        self.waits
+    }
+
     /// Does all the reads at once; the first error wins.
     pub fn read_batch(&mut self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         for read in reads.iter() {
             self.note_read(read.out.len());
         }
-        self.reader.read_batch(reads)
+        let begun = self.now();
+        let done = self.reader.read_batch(reads);
+        self.waited_ns += self.now() - begun;
+        self.waits += 1;
+        done
     }
 
     /// Counts a read that the backend answered out of its own memory.

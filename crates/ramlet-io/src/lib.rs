@@ -25,7 +25,7 @@ pub mod system;
 
 pub use block_cache::{BlockCache, CacheStats};
 pub use block_file::{BlockFile, Verify, block_of};
-pub use context::{IoContext, IoStats};
+pub use context::{Clock, IoContext, IoStats};
 pub use open::{Backend, open_best};
 pub use overlay::OverlayStorage;
 pub use posix::{Access, MmapStorage, PreadStorage, ScratchFile, UringStorage, ring_reader, serial_reader};

@@ -1,6 +1,6 @@
 //! A request as it came in: what its path, its head and its body say.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -13,6 +13,7 @@ use crate::grpc::node::{self, Node};
 use crate::limits;
 use crate::out::Form;
 use crate::params::QueryParams;
+use crate::steps::Steps;
 
 /// A request, the same for REST and gRPC.
 pub struct ApiRequest {
@@ -24,6 +25,8 @@ pub struct ApiRequest {
     pub form: Form,
     /// When it came.
     pub start: Instant,
+    /// What it spends its time on, where somebody wants to know.
+    pub steps: Option<Arc<Steps>>,
 }
 
 impl ApiRequest {
@@ -40,12 +43,18 @@ impl ApiRequest {
             body,
             form,
             start,
+            steps: None,
         }
     }
 
     /// The same, with what some handlers read themselves.
     pub fn with(self, incoming: Incoming) -> ApiRequest {
         ApiRequest { incoming, ..self }
+    }
+
+    /// The same, whose steps are noted where they are given.
+    pub fn noted(self, steps: Option<Arc<Steps>>) -> ApiRequest {
+        ApiRequest { steps, ..self }
     }
 
     /// A parameter of the path, percent-decoded.

@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -12,12 +13,18 @@ use crate::audit::Audit;
 use crate::auth::Keys;
 use crate::balancer::Balancer;
 use crate::http2::Http2;
+use crate::issue::Known;
 use crate::limits;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::quotas::Quotas;
 use crate::rates::Rates;
+use crate::read_waits::ReadWaits;
+use crate::refusals::Refusals;
+use crate::slow_log::SlowLog;
 use crate::stats::RequestStats;
+use crate::steps::clock;
 use crate::tls::Tls;
+use crate::unindexed::Unindexed;
 
 /// The server's state: one per process, shared by all connections.
 pub struct App {
@@ -59,6 +66,11 @@ pub struct App {
     /// What the threads that hold connections have to do.
     pub(crate) balancer: Arc<Balancer>,
     pub(crate) stats: RequestStats,
+    pub(crate) unindexed: Unindexed,
+    pub(crate) refusals: Refusals,
+    pub(crate) slow: SlowLog,
+    pub(crate) read_waits: ReadWaits,
+    pub(crate) issues: Known,
     pub(crate) rates: Rates,
     pub(crate) quotas: Quotas,
     pub(crate) started: Instant,
@@ -75,6 +87,12 @@ impl App {
         // A thread that holds connections for each search slot that is free for one.
         let threads = limits::ASYNC_THREADS.max(options.engine.budget().slots_outside);
         let connections_max = options.connections.max(1);
+        let slow_bytes = limits::SLOW_BYTES.min(options.engine.budget().memory_bytes / limits::SLOW_SHARE);
+        let slow = SlowLog::new(options.slow_query, ledger.keeper("slow requests", slow_bytes));
+        let slow_ns = slow
+            .threshold()
+            .map_or(0, |threshold| threshold.as_nanos() as u64);
+        options.engine.watch().set(clock, slow_ns);
         Arc::new(App {
             keys: Keys::new(&options),
             audit: options.audit,
@@ -98,12 +116,25 @@ impl App {
             machine: options.machine,
             balancer: Arc::new(Balancer::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
+            unindexed: Unindexed::default(),
+            refusals: Refusals::default(),
+            slow,
+            read_waits: ReadWaits::default(),
+            issues: Known::default(),
             rates: Rates::default(),
             quotas: Quotas::load(&options.engine),
             started: Instant::now(),
             started_at: now_micros(),
             engine: options.engine,
         })
+    }
+
+    /// Names of the open collections by their ids.
+    pub(crate) fn names_by_id(&self) -> BTreeMap<String, String> {
+        let names = self.engine.collection_names().into_iter();
+        names
+            .filter_map(|name| Some((self.engine.collection(&name).ok()?.id().to_owned(), name)))
+            .collect()
     }
 }
 

@@ -71,7 +71,10 @@ impl BodyRule {
         Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
-                "the body of {len} bytes is larger than the {} bytes that this route takes",
+                "the body of {:.1} MB is larger than the {:.1} MB that this route takes ({len} and {} bytes). Waiting doesn't help: send it in smaller \
+                 batches",
+                len as f64 / 1e6,
+                self.cap as f64 / 1e6,
                 self.cap
             ),
         ))

@@ -17,6 +17,7 @@ use crate::held_bytes::Held;
 use crate::limits;
 use crate::out::Out;
 use crate::pool::spawn_blocking;
+use crate::steps::Steps;
 use crate::strict_guard::Guard;
 use crate::wire::name_rules::check_name;
 
@@ -76,6 +77,9 @@ impl Call {
 
     /// A read with this filter, counted and checked where the collection is strict.
     pub fn check_read(&self, collection: &Collection, filter: Option<&Filter>) -> ApiResult<()> {
+        if let (Some(steps), Some(filter)) = (&self.request.steps, filter) {
+            steps.note_unindexed(collection.unindexed_fields(filter));
+        }
         match self.strict(collection) {
             None => Ok(()),
             Some(strict) => {
@@ -97,6 +101,19 @@ impl Call {
             body.read()
         });
         parsed.await.map_err(ApiError::internal)?
+    }
+
+    /// From now on the request's steps are noted, if that is asked for, or was before; then all its searches are explained.
+    pub fn explain(&mut self, asked: bool) -> bool {
+        let all = self.request.steps.is_some();
+        // A few are timed for what they tell of the disk.
+        if !all && (asked || self.app.read_waits.is_next_timed()) {
+            self.request.steps = Some(Steps::new(self.request.start));
+        }
+        if let Some(steps) = &self.request.steps {
+            steps.note_received(self.admitted.held.waited());
+        }
+        all
     }
 
     /// A small result, written here and now.

@@ -10,6 +10,7 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 
 use crate::admission::{admit, enter};
@@ -30,7 +31,9 @@ use crate::out::Form;
 use crate::params::QueryParams;
 use crate::pieces::Sent;
 use crate::route::{Route, shown_path};
+use crate::slow_log::Ended;
 use crate::stats::Endpoint;
+use crate::steps::Steps;
 use crate::stream;
 
 /// Answers one request of `route`.
@@ -42,7 +45,12 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let collection = collection_of(route, request.uri()).filter(|_| counted);
     let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
-    let result = caught(pin!(answer(route, &app, request, start))).await;
+    let (steps, mut body) = (app.slow.steps(start), None);
+    let of = (start, steps.as_ref(), &mut body);
+    let result = caught(pin!(answer(route, &app, request, of))).await;
+    if let Err(e) = &result {
+        app.refusals.note(e.refusal, (e.status, &e.message), route.path);
+    }
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
             Ok(bytes) => whole(&app, bytes, packs).await,
@@ -65,8 +73,18 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         path: route.path,
         status: response.status().as_u16(),
     };
+    let took = start.elapsed();
+    app.slow.note(&Ended {
+        name: route.name.unwrap_or(route.path),
+        path: route.path,
+        collection: collection.as_deref(),
+        status: response.status().as_u16(),
+        took,
+        body: body.as_ref(),
+        steps: steps.as_ref(),
+    });
     let collection = collection.filter(|_| response.status().is_success());
-    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
+    app.stats.record(endpoint, collection.as_deref(), took);
     if is_page {
         cors::allow(&mut response);
     }
@@ -107,7 +125,7 @@ async fn answer(
     route: &'static Route,
     app: &Arc<App>,
     request: Request,
-    start: Instant,
+    (start, steps, kept): (Instant, Option<&Arc<Steps>>, &mut Option<Bytes>),
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
     name_host(&mut parts);
@@ -126,6 +144,7 @@ async fn answer(
     admit(app, (&grant, &record), asks, start).await?;
     let rule = route.body.within(app.body_bytes_max);
     let (body, held) = read_body(&parts.headers, &mut unread, rule, &app.requests).await?;
+    *kept = app.slow.kept(&body);
     let incoming = Incoming {
         query: raw_query,
         head_only: parts.method == Method::HEAD,
@@ -133,7 +152,9 @@ async fn answer(
         body: unread.into(),
     };
     let given = (Given::Json(body), Form::Json);
-    let request = ApiRequest::new(params, query, given, start).with(incoming);
+    let request = ApiRequest::new(params, query, given, start)
+        .with(incoming)
+        .noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
     let answer = (route.handler)(call).await;
     answer.inspect_err(|e| record.failed(e))

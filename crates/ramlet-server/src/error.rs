@@ -6,6 +6,7 @@ use ramlet_memory::OverBudget;
 
 use crate::inference::InferenceError;
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::refusals::Refusal;
 
 /// What the client gets instead of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,8 @@ pub struct ApiError {
     pub message: String,
     /// Seconds, for 429 and 503.
     pub retry_after: Option<u32>,
+    /// What was wanting, where it is a refusal.
+    pub refusal: Option<Refusal>,
     /// The numbers of a refusal for want of memory. Callers in process find them among the response's extensions.
     pub budget: Option<BudgetBytes>,
 }
@@ -29,6 +32,7 @@ pub fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Over the memory budget: "),
         ErrorKind::OverBudget => (StatusCode::TOO_MANY_REQUESTS, "Memory budget taken: "),
         ErrorKind::Busy => (StatusCode::TOO_MANY_REQUESTS, "Busy: "),
+        ErrorKind::MemoryFull => (StatusCode::INSUFFICIENT_STORAGE, "Memory full: "),
         ErrorKind::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "Disk full: "),
         ErrorKind::NoDescriptors => (StatusCode::INSUFFICIENT_STORAGE, "Out of file descriptors: "),
         ErrorKind::CollectionClosed => (StatusCode::SERVICE_UNAVAILABLE, "Collection closed: "),
@@ -49,6 +53,7 @@ impl ApiError {
             status,
             message: message.into(),
             retry_after: asks_to_wait.then_some(RETRY_AFTER_SECONDS),
+            refusal: Refusal::of_status(status),
             budget: None,
         }
     }
@@ -150,11 +155,13 @@ impl From<ramlet::Error> for ApiError {
         } else {
             format!("{prefix}{text}")
         };
-        if status.is_server_error() {
+        // Refusals have a line of their own.
+        if status.is_server_error() && Refusal::of_kind(e.kind()).is_none() {
             tracing::error!(kind = ?e.kind(), "{message}");
         }
         ApiError {
             budget: e.budget_bytes(),
+            refusal: Refusal::of_kind(e.kind()),
             ..ApiError::new(status, message)
         }
     }

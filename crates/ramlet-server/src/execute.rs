@@ -1,6 +1,7 @@
 //! The three ways of a call into the engine: the search slots, the update queue, the blocking pool.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use ramlet::{Collection, Scratch, Strict, UpdateOp};
 use ramlet_memory::Consumer;
@@ -16,6 +17,7 @@ use crate::pool::spawn_blocking;
 use crate::portions::{List, Next};
 use crate::shown_parts::Expected;
 use crate::slots::{on_slot, on_slot_or_here};
+use crate::steps::clock;
 use crate::stream::Stream;
 use crate::strict_guard::adds;
 
@@ -35,13 +37,34 @@ impl Call {
         T: Send + 'static,
         F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
     {
+        let job = self.queued(job);
         on_slot(&self.app.engine, self.request.deadline(), job).await
+    }
+
+    /// The job, which notes how long it waited for a search thread, and lends that thread a clock, where somebody wants to know.
+    fn queued<T, F>(&self, job: F) -> impl FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
+    {
+        let noted = self.request.steps.clone().map(|steps| (steps, Instant::now()));
+        move |scratch: &mut Scratch| {
+            if let Some((steps, queued)) = noted {
+                steps.note_queue(queued.elapsed());
+                scratch.set_clock(clock);
+            }
+            job(scratch)
+        }
     }
 
     /// So many bytes. They are waited for, unless the request itself holds what others wait for.
     async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<Held> {
         if self.admitted.held.bytes() <= limits::WAIT_BYTES {
-            return Ok(Held::in_time(bytes, from).await?);
+            let held = Held::in_time(bytes, from).await?;
+            if let Some(steps) = &self.request.steps {
+                steps.note_memory(held.waited());
+            }
+            return Ok(held);
         }
         let mut held = Held::default();
         held.at_least(bytes, from)?;
@@ -85,8 +108,11 @@ impl Call {
         let mut out = self.begin(expected.first, expected.handed).await?;
         let held = self.admitted.held.clone();
         let whole = self.request.form != Form::Json;
-        let (mut list, mut out, mut next) =
-            on_slot_or_here(&app.engine, self.request.deadline(), quick, move |scratch| {
+        let (mut list, mut out, mut next) = on_slot_or_here(
+            &app.engine,
+            self.request.deadline(),
+            quick,
+            self.queued(move |scratch| {
                 let mut list = open(scratch, &mut out)?;
                 drop(held);
                 let next = match whole {
@@ -95,8 +121,9 @@ impl Call {
                     false => list.portions.write_next(scratch, &mut out)?,
                 };
                 Ok((list, out, next))
-            })
-            .await?;
+            }),
+        )
+        .await?;
         while let Next::Short(bytes) = next {
             // The first point is larger than what is held, which is given back: no more than what opens the list stays.
             let opened = out.into_head()?;
@@ -110,7 +137,7 @@ impl Call {
             .await?;
         }
         if next == Next::Done {
-            out.raw(&list.suffix);
+            list.end(&mut out);
             return Ok(Answer::Json(out));
         }
         listing.shrink_to(list.portions.listing_bytes());

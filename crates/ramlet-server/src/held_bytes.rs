@@ -1,5 +1,7 @@
 //! Bytes of the ledger that a request or an answer holds.
 
+use std::time::Duration;
+
 use ramlet_memory::{Consumer, OverBudget, Reservation};
 use tokio::time::Instant;
 
@@ -9,11 +11,18 @@ use crate::limits;
 #[derive(Default)]
 pub struct Held {
     reservation: Option<Reservation>,
+    /// What it waited for its first bytes.
+    waited: Duration,
 }
 
 impl Held {
     pub fn bytes(&self) -> u64 {
         self.reservation.as_ref().map_or(0, Reservation::bytes)
+    }
+
+    /// How long it waited for others to give bytes back.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// Makes sure that at least `bytes` are held.
@@ -43,7 +52,7 @@ impl Held {
     /// The same until `deadline`. Only a new holder waits: what is held already grows at once or not at all
     /// ([`Held::at_least`]), since those who hold much would wait for each other.
     pub async fn until(deadline: Instant, bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
-        let mut held = Held::default();
+        let (mut held, begun) = (Held::default(), Instant::now());
         let mut pause = *limits::MEMORY_PAUSES.start();
         loop {
             // Looked at first, so that who waits is not counted as refused each time.
@@ -52,7 +61,10 @@ impl Held {
                 match held.at_least(bytes, from) {
                     // Reclaimed memory on its way back.
                     Err(_) if waits => {}
-                    done => return done.map(|()| held),
+                    done => {
+                        held.waited = begun.elapsed();
+                        return done.map(|()| held);
+                    }
                 }
             }
             tokio::time::sleep(pause).await;
@@ -65,6 +77,7 @@ impl Held {
         let part = |held: &mut Reservation| held.split(bytes.min(held.bytes()));
         Held {
             reservation: self.reservation.as_mut().map(part),
+            waited: Duration::ZERO,
         }
     }
 

@@ -7,6 +7,41 @@ use std::time::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// Payloads read for one search by a field without an index, from which on `/issues` tells of the field: about a millisecond's worth.
+pub const UNINDEXED_PAYLOADS_MIN: u64 = 1_000;
+/// Fields that are told of.
+pub const UNINDEXED_FIELDS: usize = 64;
+/// Bytes of the metadata that explains a call: clients take 8 KiB of all metadata when nothing else is said.
+pub const EXPLAIN_METADATA_BYTES: usize = 6 << 10;
+/// A request that takes so long is slow when nothing else is said.
+pub const SLOW_DEFAULT: Duration = Duration::from_secs(1);
+/// Slow requests that are kept, ...
+pub const SLOW_ENTRIES: usize = 64;
+/// ... what is shown of a body and of how the search was done, bytes, ...
+pub const SLOW_BODY_BYTES: usize = 2 << 10;
+pub const SLOW_EXPLAIN_BYTES: usize = 4 << 10;
+/// ... and the most that all take: of the budget, one in so many bytes.
+pub const SLOW_BYTES: u64 = 256 * KIB;
+pub const SLOW_SHARE: u64 = 256;
+/// Between two lines in the log about refusals of one kind, or slow requests.
+pub const LOG_PERIOD: Duration = Duration::from_secs(1);
+/// Between two looks at what may be wrong.
+pub const ISSUES_PERIOD: Duration = Duration::from_secs(10);
+/// What a plan said holds so long; the machine may be measured meanwhile.
+pub const PLAN_KEPT: Duration = Duration::from_secs(60);
+/// Searches of which one is timed when nobody asks.
+pub const SEARCHES_PER_TIMED: u64 = 32;
+/// Batches of reads from which on their mean says something, and so many of the last ones that it is made of.
+pub const READS_JUDGED: f64 = 64.0;
+pub const READS_JUDGED_MAX: f64 = 1_024.0;
+/// A disk is slow that takes so many times as long as it did when it was measured; less than this is never slow.
+pub const SLOW_TIMES: u64 = 4;
+pub const READ_US_MIN: u64 = 500;
+/// Syncs of the log from which on their mean says something, and what is slow, microseconds: ten times what a usual SSD takes.
+pub const SYNCS_JUDGED: u64 = 16;
+pub const SYNC_SLOW_US: u64 = 50_000;
+/// Points of a collection from which on it is reckoned what more memory would bring.
+pub const PLANNED_POINTS_MIN: u64 = 20_000;
 /// Length of what `/logger` is told to log.
 pub const LOG_LEVEL_BYTES: usize = 4_096;
 /// Bytes an idle HTTP/1 connection holds: task, read and write buffers, kernel socket (measured: 14 KiB).

@@ -8,6 +8,7 @@ use ramlet::plan::Machine;
 use crate::audit::Audit;
 use crate::error::ApiResult;
 use crate::limits;
+use crate::slow_log::SlowQuery;
 use crate::tls::Tls;
 
 /// Where gRPC is answered.
@@ -57,6 +58,8 @@ pub struct ServerOptions {
     pub log_level: Option<LogLevel>,
     /// Figures of the allocator, where the binary has one that tells.
     pub allocator: Option<fn() -> AllocatorStats>,
+    /// From when on requests are slow.
+    pub slow_query: SlowQuery,
     /// What `POST /plan` reckons with; may be filled while the server runs.
     pub machine: Arc<OnceLock<Machine>>,
 }
@@ -87,6 +90,7 @@ impl ServerOptions {
             fetch: None,
             log_level: None,
             allocator: None,
+            slow_query: SlowQuery::default(),
             machine: Arc::default(),
         }
     }

@@ -6,25 +6,37 @@ use std::time::Instant;
 
 use ramlet::{
     Collection, Engine, Explained, NamedVectors, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint,
-    Scratch, ScrollRequest, SearchRequest, ShardKey, VectorSelector,
+    Scratch, ScrollRequest, SearchCost, SearchRequest, ShardKey, VectorSelector,
 };
 
 use crate::error::ApiResult;
 use crate::limits::{FETCH_GROWTH, FETCH_RECORDS, LIST_RECORDS, RECORD_BYTES, RESPONSE_STEP_BYTES};
 use crate::out::Out;
 use crate::shown_parts::{Parts, batch_of, fit, portion_bytes};
+use crate::steps::{Searched, Steps, timed};
+use crate::wire::explain::beside_result;
 
 /// A list that is open in the answer, and what closes it.
 pub struct List {
     pub portions: Portions,
     pub suffix: String,
+    /// Tells how it was done behind the rest.
+    pub explained: Option<Arc<Steps>>,
 }
 
 impl List {
+    /// What stands behind the points.
+    pub fn end(&self, out: &mut Out) {
+        out.raw(&self.suffix);
+        if let Some(steps) = &self.explained {
+            out.raw(&beside_result(steps, false));
+        }
+    }
+
     /// Closes the list and the answer; false, with nothing written, where there is no memory for it.
     pub fn close(&self, out: &mut Out, begun: Instant) -> bool {
         let place = out.place();
-        out.raw(&self.suffix);
+        self.end(out);
         out.close(begun);
         !out.back_to(&place)
     }
@@ -84,6 +96,8 @@ pub struct Portions {
     /// Points that are fetched together the next time.
     batch: usize,
     any_written: bool,
+    /// Where it is noted how long fetching and writing take.
+    steps: Option<Arc<Steps>>,
 }
 
 impl Portions {
@@ -100,20 +114,26 @@ impl Portions {
             done: 0,
             batch,
             any_written: false,
+            steps: None,
         }
+    }
+
+    /// The same, whose times are noted.
+    pub fn noted(self, steps: Option<Arc<Steps>>) -> Portions {
+        Portions { steps, ..self }
     }
 
     pub fn ids(collection: Arc<Collection>, ids: Vec<PointId>, parts: Parts) -> Portions {
         Portions::new(collection, parts, Found::Ids(ids), true)
     }
 
-    /// The hits of a search, and how it was done if that was asked. Few hits come with their payloads at once, many
+    /// The hits of a search, and how it was done: in parts if that was asked. Few hits come with their payloads at once, many
     /// without.
     pub fn hits(
         collection: Arc<Collection>,
         mut search: SearchRequest,
         scratch: &mut Scratch,
-    ) -> ApiResult<(Portions, Vec<Explained>)> {
+    ) -> ApiResult<(Portions, Searched)> {
         let parts = Parts::of_search(&search);
         (search.limit, search.offset) = fit(&collection, search.limit, search.offset);
         let limit = search.limit;
@@ -124,7 +144,7 @@ impl Portions {
                 collection.search(&search, scratch)
             })?;
         let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
-        Ok((portions, found.explain))
+        Ok((portions, searched(found.explain, found.cost)))
     }
 
     /// The points of any other query, likewise.
@@ -133,7 +153,7 @@ impl Portions {
         query: QueryRequest,
         engine: &Engine,
         scratch: &mut Scratch,
-    ) -> ApiResult<(Portions, Vec<Explained>)> {
+    ) -> ApiResult<(Portions, Searched)> {
         let parts = Parts::of_query(&query);
         let (limit, offset) = fit(&collection, query.limit, query.offset);
         let mut asked = Some(query);
@@ -148,7 +168,7 @@ impl Portions {
                 collection.query(query, engine, scratch)
             })?;
         let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
-        Ok((portions, found.explain))
+        Ok((portions, searched(found.explain, found.cost)))
     }
 
     /// The points of a scroll; and the id to go on from.
@@ -272,23 +292,46 @@ impl Portions {
         scratch: &mut Scratch,
         out: &mut Out,
     ) -> ApiResult<Option<u64>> {
+        let steps = self.steps.clone();
         if !self.fetch {
-            while self.done < end {
-                let (place, at) = (out.place(), self.done);
-                self.comma(out);
-                self.write_found(at, out);
-                if !whole && out.back_to(&place) {
-                    return Ok(Some(self.found_bytes(at)));
-                }
-                out.check()?;
-                (self.done, self.any_written) = (at + 1, true);
-            }
-            return Ok(None);
+            return timed(steps.as_ref(), Steps::note_encode, || {
+                self.write_here(end, whole, out)
+            });
         }
-        let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
         let (payload, vectors) = (&self.parts.payload, &self.parts.vectors);
         let keyed = (self.done..end).map(|at| (self.id(at), self.shard_key(at)));
-        let records = self.collection.retrieve_keyed(keyed, payload, vectors, scratch)?;
+        let records = timed(steps.as_ref(), Steps::note_fetch, || {
+            self.collection.retrieve_keyed(keyed, payload, vectors, scratch)
+        })?;
+        timed(steps.as_ref(), Steps::note_encode, || {
+            self.write_records(end, whole, records, (scratch, out))
+        })
+    }
+
+    /// Points up to `end`, which came with the list.
+    fn write_here(&mut self, end: usize, whole: bool, out: &mut Out) -> ApiResult<Option<u64>> {
+        while self.done < end {
+            let (place, at) = (out.place(), self.done);
+            self.comma(out);
+            self.write_found(at, out);
+            if !whole && out.back_to(&place) {
+                return Ok(Some(self.found_bytes(at)));
+            }
+            out.check()?;
+            (self.done, self.any_written) = (at + 1, true);
+        }
+        Ok(None)
+    }
+
+    /// Points up to `end`, with what was fetched for them.
+    fn write_records(
+        &mut self,
+        end: usize,
+        whole: bool,
+        records: Vec<Record>,
+        (scratch, out): (&mut Scratch, &mut Out),
+    ) -> ApiResult<Option<u64>> {
+        let ids: Vec<PointId> = (self.done..end).map(|at| self.id(at)).collect();
         let bytes: u64 = records.iter().map(record_bytes).sum();
         let count = records.len() as u64;
         let mut records = records.into_iter().peekable();
@@ -371,6 +414,14 @@ impl Portions {
                 out.record(&record);
             }
         }
+    }
+}
+
+fn searched(parts: Vec<Explained>, cost: SearchCost) -> Searched {
+    Searched {
+        parts,
+        cost,
+        unindexed: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::ApiResult;
 use crate::handlers::{
     aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
-    points, quotas, search, service, snapshots, telemetry, updates, vector_names,
+    points, profiler, quotas, search, service, snapshots, telemetry, updates, vector_names,
 };
 use crate::openapi;
 pub use crate::route::Route;
@@ -59,6 +59,7 @@ fn service_routes() -> Vec<Route> {
         route!("DELETE" "/cluster/peer/{peer}" Manage NONE => cluster::remove_peer as remove_peer),
         route!("GET" "/issues" ReadSome NONE => issues::list as get_issues),
         route!("DELETE" "/issues" Manage NONE => issues::clear as clear_issues),
+        route!("GET" "/profiler/slow_requests" Manage NONE => profiler::slow_requests as get_slow_requests),
         route!("GET" "/quotas" Read NONE => quotas::get as get_quotas),
         route!("PUT" "/quotas" Manage CONFIG => quotas::set as update_quotas),
         route!("GET" "/logger" Read NONE => logger::get as get_logger_config),

@@ -20,6 +20,7 @@ use crate::balancer::{Balancer, Meter};
 use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
 use crate::eviction::Eviction;
+use crate::issues;
 use crate::limits;
 use crate::options::{GrpcPort, ServerOptions};
 use crate::pool::spawn_blocking;
@@ -128,6 +129,7 @@ impl Bound {
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
         tasks.spawn(expire_points(app.engine.clone()));
+        tasks.spawn(look_for_issues(app.clone()));
         let acceptor = Acceptor {
             listener,
             places: Arc::new(Semaphore::new(app.connections_max)),
@@ -137,6 +139,7 @@ impl Bound {
             api: Api::Rest(router(app.clone())),
             eviction: Arc::default(),
             balancer: app.balancer.clone(),
+            app: app.clone(),
         };
         tasks.spawn(acceptor.accept_all(workers.clone()));
         if let Some(listener) = grpc {
@@ -149,6 +152,7 @@ impl Bound {
                 api: Api::Grpc,
                 eviction: Arc::default(),
                 balancer: app.balancer.clone(),
+                app: app.clone(),
             };
             tasks.spawn(acceptor.accept_all(workers.clone()));
         }
@@ -172,6 +176,8 @@ struct Acceptor {
     api: Api,
     eviction: Arc<Eviction>,
     balancer: Arc<Balancer>,
+    /// For the count of those that are turned away.
+    app: Arc<App>,
 }
 
 impl Acceptor {
@@ -233,7 +239,9 @@ impl Acceptor {
     /// Says why and when to come again, without a task or a buffer. Clients of gRPC try again by themselves; for an encrypted
     /// answer there is no memory.
     fn reject(&self, stream: &TcpStream, e: &ApiError) {
-        tracing::debug!("a connection is turned away: {}", e.message);
+        self.app
+            .refusals
+            .note(e.refusal, (e.status, &e.message), "a connection");
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             reject(stream, e);
         }
@@ -290,6 +298,15 @@ async fn expire_points(engine: Arc<Engine>) {
         if engine.run(job).is_ok() {
             let _ = is_done.await;
         }
+    }
+}
+
+/// Looks now and then at what may be wrong, for the log and the metrics.
+async fn look_for_issues(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(limits::ISSUES_PERIOD).await;
+        let app = app.clone();
+        let _ = spawn_blocking(move || issues::look(&app)).await;
     }
 }
 

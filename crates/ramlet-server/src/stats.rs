@@ -10,8 +10,8 @@ use crate::held_bytes::Held;
 
 /// Upper bounds of the histogram's buckets, microseconds; one more is above them all.
 pub const BUCKETS_US: [u64; 16] = [
-    1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000,
-    50_000_000,
+    100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 204_800, 409_600, 1_638_400,
+    6_553_600, 26_214_400,
 ];
 
 /// Answers of one endpoint with one status.
@@ -171,11 +171,11 @@ mod tests {
             status,
         };
         for (status, collection, micros) in [
-            (200, Some("a"), 1),
-            (200, Some("a"), 7),
+            (200, Some("a"), 50),
+            (200, Some("a"), 300),
             (200, Some("b"), 60_000_000),
-            (404, None, 3),
-            (200, Some("c"), 3),
+            (404, None, 150),
+            (200, Some("c"), 150),
         ] {
             stats.record(endpoint(status), collection, Duration::from_micros(micros));
         }
@@ -189,7 +189,7 @@ mod tests {
         let all = rows[0].1;
         assert_eq!(
             (all.shortest, all.longest),
-            (Duration::from_micros(1), Duration::from_secs(60))
+            (Duration::from_micros(50), Duration::from_secs(60))
         );
         assert_eq!(
             (all.buckets[0], all.buckets[1], all.buckets[2], all.buckets[16]),

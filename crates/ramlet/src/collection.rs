@@ -20,7 +20,7 @@ use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::memory::descriptors;
 use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
-use crate::query::request::{PointGroup, QueryGroupsRequest, QueryRequest};
+use crate::query::request::{GroupsResponse, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, selector};
 use crate::read::scroll;
 use crate::read::view::View;
@@ -347,7 +347,7 @@ impl Collection {
         request: &QueryGroupsRequest,
         engine: &Engine,
         scratch: &mut Scratch,
-    ) -> Result<Vec<PointGroup>> {
+    ) -> Result<GroupsResponse> {
         scratch.begin();
         let view = self.live_view()?;
         query::query_groups((&self.core, &view), request, engine, scratch)
@@ -497,6 +497,29 @@ impl Collection {
         self.cores().iter().try_for_each(|core| maintenance::settle(core))
     }
 
+    /// Rows of segments that have no index though they are more than the collection's threshold for one, by vector.
+    pub fn unindexed_vectors(&self) -> Vec<(String, u64)> {
+        let view = self.view();
+        let mut all = Vec::new();
+        for field in &view.schema.vectors {
+            let is_flat = |s: &&crate::segment::SegmentView| {
+                let column = s.segment.vector(field.slot);
+                column.is_some_and(|column| column.index.kind() == "flat")
+                    && field.kb(u64::from(s.live())) > view.schema.indexing_kb
+            };
+            let rows = view
+                .segments
+                .iter()
+                .filter(is_flat)
+                .map(|s| u64::from(s.live()))
+                .sum();
+            if rows > 0 {
+                all.push((field.name.clone(), rows));
+            }
+        }
+        all
+    }
+
     /// What is made of some of the segments just now.
     pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
         self.cores().iter().find_map(|core| core.progress.job())
@@ -609,8 +632,11 @@ fn to_several(
 
 /// Refuses what adds points where there is no room for another segment.
 fn check_growth(core: &Core, view: &View) -> Result<()> {
-    core.shelf
-        .check_room(descriptors::of_flat_segment(&view.schema))?;
+    let room = core.shelf.check_room(descriptors::of_flat_segment(&view.schema));
+    room.map_err(|e| match jobs::may_give_back(core) {
+        true => e,
+        false => e.for_good(),
+    })?;
     crate::segment::check_pinned(&core.shelf, &view.schema, view.points())
 }
 

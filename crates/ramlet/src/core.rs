@@ -244,7 +244,9 @@ impl Core {
         if queue.waiting.len() >= QUEUE_OPS_MAX {
             return Err(Error::new(
                 ErrorKind::Busy,
-                format!("{QUEUE_OPS_MAX} updates wait already"),
+                format!(
+                    "{QUEUE_OPS_MAX} updates wait already, as many as may. This passes by itself: try again in a second, or send larger batches one after the other"
+                ),
             ));
         }
         let done = Waiting(Some(done));

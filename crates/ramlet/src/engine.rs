@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::CollectionInfo;
 use crate::jobs;
 use crate::jobs::maintenance;
+use crate::jobs::watch::Watch;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
 use crate::memory::capacity;
 use crate::memory::descriptors;
@@ -783,21 +784,15 @@ impl Engine {
     /// Names of those that aren't open, and what their opening met.
     pub fn closed_collections(&self) -> Vec<(String, Error)> {
         let names = self.names();
-        let closed = names.closed.iter();
-        closed
-            .map(|(name, closed)| (name.clone(), closed.why().clone()))
-            .collect()
+        let of = |(name, closed): (&String, &ClosedCollection)| (name.clone(), closed.why().clone());
+        names.closed.iter().map(of).collect()
     }
 
     /// (alias, collection) pairs, sorted.
     pub fn aliases(&self) -> Vec<(String, String)> {
         let names = self.names();
-        let mut pairs: Vec<_> = names
-            .catalog
-            .aliases
-            .iter()
-            .map(|a| (a.alias.clone(), a.collection.clone()))
-            .collect();
+        let all = names.catalog.aliases.iter();
+        let mut pairs: Vec<_> = all.map(|a| (a.alias.clone(), a.collection.clone())).collect();
         pairs.sort_unstable();
         pairs
     }
@@ -842,6 +837,16 @@ impl Engine {
         }
     }
 
+    /// What syncs of the log and background jobs take.
+    pub fn watch(&self) -> &Watch {
+        &self.shared.watch
+    }
+
+    /// Searches that wait for a search thread.
+    pub fn searches_waiting(&self) -> usize {
+        self.slots.jobs.lock().expect("never poisoned").0.len()
+    }
+
     /// Runs `job` on a search slot's thread. `Busy` when the queue is full.
     pub fn run(&self, job: SlotJob) -> Result<()> {
         let mut guard = self.slots.jobs.lock().expect("never poisoned");
@@ -849,10 +854,9 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                format!("{SEARCH_QUEUE_MAX} searches wait already"),
-            ));
+            let what =
+                "searches wait already. This passes by itself: try again in a second, or send fewer at once";
+            return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} {what}")));
         }
         guard.0.push_back(job);
         drop(guard);
@@ -873,7 +877,7 @@ impl Engine {
             let Some(sample) = collection.monitor().take() else {
                 continue;
             };
-            if !self.slots.jobs.lock().expect("never poisoned").0.is_empty() {
+            if self.searches_waiting() > 0 {
                 collection.monitor().put_back(sample);
                 return false;
             }

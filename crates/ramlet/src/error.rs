@@ -6,6 +6,8 @@ use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
 use ramlet_memory::{OverBudget, TooSmall};
 
+use crate::memory::words::refusal;
+
 /// Any failure of the engine. Ask it what it is; print it to say what and where.
 #[derive(Debug, Clone)]
 pub struct Error {
@@ -38,6 +40,8 @@ pub enum ErrorKind {
     OverBudget,
     /// A queue is full; ask again later (429).
     Busy,
+    /// The data there is takes the memory that more would need, and no wait ends that (507).
+    MemoryFull,
     /// The disk is full or nearly (507).
     DiskFull,
     /// The process has no file descriptors left, or too few for what was asked (507).
@@ -79,7 +83,10 @@ impl Error {
         self.budget
     }
     pub fn is_over_budget(&self) -> bool {
-        matches!(self.kind, ErrorKind::OverBudget | ErrorKind::TooLarge)
+        matches!(
+            self.kind,
+            ErrorKind::OverBudget | ErrorKind::TooLarge | ErrorKind::MemoryFull
+        )
     }
     /// Whether the disk or the file descriptors are used up: what was to be done may be done once there are some again.
     pub fn is_full(&self) -> bool {
@@ -95,6 +102,23 @@ impl Error {
     pub fn is_not_found(&self) -> bool {
         self.kind == ErrorKind::NotFound
     }
+    /// The same refusal where nobody gives back what is needed: it ends by deletes or a larger budget only.
+    pub(crate) fn for_good(self) -> Error {
+        if self.kind != ErrorKind::OverBudget {
+            return self;
+        }
+        // What passes by itself doesn't here.
+        let what = self.message.split(". This passes").next().unwrap_or_default();
+        let message = format!(
+            "{what}. This doesn't pass by itself: delete points or collections, or start with a larger --memory"
+        );
+        Error {
+            kind: ErrorKind::MemoryFull,
+            message,
+            ..self
+        }
+    }
+
     /// The same failure, told with where it happened in front.
     pub fn at(mut self, place: impl fmt::Display) -> Error {
         self.message = format!("{place}: {}", self.message);
@@ -129,12 +153,7 @@ impl From<OverBudget> for Error {
             true => ErrorKind::TooLarge,
             false => ErrorKind::OverBudget,
         };
-        let message = match kind == ErrorKind::TooLarge && e.held > 0 {
-            true => format!(
-                "{e}. It could not be had with nothing else going on: ask for fewer points, or for less of each"
-            ),
-            false => e.to_string(),
-        };
+        let message = refusal(&e);
         let available = match e.is_final() {
             true => e.limit,
             false => e.held.saturating_add(e.available),
@@ -179,3 +198,40 @@ impl From<IndexError> for Error {
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_gives_back_is_full_and_no_longer_busy() {
+        let refused = |asked: u64| OverBudget {
+            consumer: "segment metadata",
+            asked,
+            available: 1_000_000,
+            held: 0,
+            limit: 3_000_000,
+            largest: [("segment metadata", 2_000_000), ("", 0)],
+        };
+        let busy = Error::from(refused(2_000_000));
+        assert_eq!(busy.kind(), ErrorKind::OverBudget);
+        assert!(busy.to_string().contains("This passes by itself"), "{busy}");
+        let full = busy.for_good();
+        assert_eq!(full.kind(), ErrorKind::MemoryFull);
+        assert!(full.is_over_budget() && full.budget_bytes().is_some());
+        let said = full.to_string();
+        assert!(
+            said.contains("needs 2.0 MB, 1.0 MB of 3.0 MB are free now"),
+            "{said}"
+        );
+        assert!(
+            said.contains("doesn't pass by itself") && !said.contains("This passes"),
+            "{said}"
+        );
+        // What could never be had stays so.
+        assert_eq!(
+            Error::from(refused(4_000_000)).for_good().kind(),
+            ErrorKind::TooLarge
+        );
+    }
+}

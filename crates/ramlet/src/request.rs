@@ -193,6 +193,15 @@ pub struct SearchCost {
     pub probes: u64,
     pub disk_reads: u64,
     pub disk_bytes: u64,
+    /// Rows whose payloads a filter was asked about, one by one.
+    pub payloads_checked: u64,
+    /// Nanoseconds in the engine, and of these what waited for reads; 0 without a clock ([`crate::Scratch::set_clock`]), as all times here.
+    pub total_ns: u64,
+    pub waited_ns: u64,
+    /// Batches of reads that were waited for.
+    pub read_waits: u64,
+    /// Of `total_ns`: fetching ids, payloads and vectors of the hits.
+    pub collect_ns: u64,
 }
 
 impl SearchCost {
@@ -204,6 +213,7 @@ impl SearchCost {
         self.extended_scored += part.extended_scored;
         self.rows_read += part.rows_read;
         self.probes += part.probes;
+        self.payloads_checked += part.payloads_checked();
     }
 
     /// Adds another search of the same request.
@@ -214,6 +224,7 @@ impl SearchCost {
         self.extended_scored += other.extended_scored;
         self.rows_read += other.rows_read;
         self.probes += other.probes;
+        self.payloads_checked += other.payloads_checked;
     }
 }
 
@@ -229,9 +240,12 @@ pub struct SearchResponse {
 /// How one segment or memtable was searched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explained {
+    /// Name of the vector, or of the field whose words are ranked.
+    pub using: String,
     /// Number of the segment; `None`: a memtable.
     pub segment: Option<u64>,
-    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer": a memtable.
+    /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer": a memtable; "text": lists of words, "payloads": texts without
+    /// lists; "scores": points compared by a score of several vectors, in all segments.
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
     /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a
@@ -258,6 +272,30 @@ pub struct Explained {
     pub rows_checked: u64,
     pub reads: u64,
     pub pages_read: u64,
+    /// Bytes of all reads: of the index, the filter and the payloads it was asked about.
+    pub read_bytes: u64,
+    pub times: PartTimes,
+}
+
+impl Explained {
+    /// Rows whose payloads the filter was asked about, one by one.
+    pub fn payloads_checked(&self) -> u64 {
+        if self.rechecked { self.rows_checked } else { 0 }
+    }
+}
+
+/// Where the time of one segment or memtable went, nanoseconds. What is left of `total_ns` was computing: ranking centroids, comparing codes and rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartTimes {
+    pub total_ns: u64,
+    /// Finding the lists of a text query's words, and counting them.
+    pub lists_ns: u64,
+    /// Resolving the filter on payload indexes, and sampling how many rows match; reads included.
+    pub filter_ns: u64,
+    /// Reading payloads, and asking the filter about them; estimated from one in sixteen beyond the first 256.
+    pub checks_ns: u64,
+    /// Waiting for reads of vectors, codes and lists.
+    pub reads_ns: u64,
 }
 
 /// Called once, on an engine thread, when an update is durable and searchable, or has failed. All other updates wait meanwhile, so

@@ -11,6 +11,7 @@ use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
+use crate::jobs::watch::Watch;
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::read::lookup::Lookup;
 use crate::write::log::LogSetup;
@@ -103,6 +104,8 @@ pub struct Shared {
     log_file_bytes: u64,
     /// Changes above this length are committed before more are added: the group and its record are the log buffers.
     pub group_bytes: usize,
+    /// What it all takes in time.
+    pub watch: Watch,
     _log_buffers: Reservation,
 }
 
@@ -125,6 +128,7 @@ impl Shared {
             salt: AtomicU64::new(seed),
             log_file_bytes,
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
+            watch: Watch::default(),
             _log_buffers: log_buffers,
         }
     }

@@ -12,7 +12,7 @@ use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match,
 use crate::query::Scratch;
 use crate::read::view::View;
 use crate::request::{Idf, PointsSelector, SearchParams, SearchRequest, UpdateOp};
-use crate::schema::{Abilities, PayloadField, VectorField, VectorKind};
+use crate::schema::{Abilities, PayloadField, Schema, VectorField, VectorKind};
 use crate::settings::StrictMode;
 use crate::types::{FieldKind, NamedVectors, PointId};
 use crate::vector::Vector;
@@ -30,6 +30,56 @@ impl Collection {
         let view = self.whole_view();
         Some(Strict { mode, view })
     }
+}
+
+/// A field that a filter asks about and no index answers for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnindexedField {
+    /// Its path from the root of the payload.
+    pub key: String,
+    /// Kinds of index that would answer, by the API's names.
+    pub kinds: Vec<&'static str>,
+}
+
+impl Collection {
+    /// Fields of a filter for which payloads must be read: each once, in the order of the filter.
+    pub fn unindexed_fields(&self, filter: &Filter) -> Vec<UnindexedField> {
+        let mut all = Vec::new();
+        for_each_unindexed(&self.core().view.load().schema, filter, "", &mut |field| {
+            if !all.contains(&field) {
+                all.push(field);
+            }
+            true
+        });
+        all
+    }
+}
+
+/// Tells the fields without an index that would do, until `tell` wants no more; whether it wants more.
+fn for_each_unindexed(
+    schema: &Schema,
+    filter: &Filter,
+    prefix: &str,
+    tell: &mut dyn FnMut(UnindexedField) -> bool,
+) -> bool {
+    filter.conditions().all(|condition| {
+        let (key, kinds) = match condition {
+            Condition::Field(FieldCondition { key, check }) => (key, kinds_for(check)),
+            Condition::IsEmpty(key) | Condition::IsNull(key) => (key, ANY_KIND.to_vec()),
+            Condition::Nested { key, filter } => {
+                let array = key.strip_suffix("[]").filter(|k| !k.is_empty()).unwrap_or(key);
+                return for_each_unindexed(schema, filter, &format!("{prefix}{array}[]."), tell);
+            }
+            Condition::Filter(filter) => return for_each_unindexed(schema, filter, prefix, tell),
+            Condition::HasId(_) | Condition::HasVector(_) | Condition::Slice { .. } => return true,
+        };
+        let key = format!("{prefix}{key}");
+        let is_met = |field: &PayloadField| {
+            kinds.contains(&name_of(field.kind)) && is_able(field.abilities, condition)
+        };
+        let met = kinds.is_empty() || schema.field(&key).is_some_and(is_met);
+        met || tell(UnindexedField { key, kinds })
+    })
 }
 
 fn refused(what: impl Display, help: impl Display) -> Error {
@@ -267,7 +317,7 @@ impl Strict {
     fn check_filter(&self, filter: Option<&Filter>, unindexed: Option<bool>) -> Result<()> {
         let Some(filter) = filter else { return Ok(()) };
         if unindexed == Some(false)
-            && let Some((key, kinds)) = self.unindexed(filter, "")
+            && let Some(UnindexedField { key, kinds }) = self.unindexed(filter)
         {
             return Err(refused(
                 format!(
@@ -295,33 +345,19 @@ impl Strict {
     }
 
     /// A key without an index that would do, and the kinds of index that would.
-    fn unindexed(&self, filter: &Filter, prefix: &str) -> Option<(String, Vec<&'static str>)> {
-        filter.conditions().find_map(|condition| {
-            let (key, wanted) = match condition {
-                Condition::Field(FieldCondition { key, check }) => (key, kinds_for(check)),
-                Condition::IsEmpty(key) | Condition::IsNull(key) => (key, ANY_KIND.to_vec()),
-                Condition::Nested { key, filter } => {
-                    let array = key.strip_suffix("[]").filter(|k| !k.is_empty()).unwrap_or(key);
-                    return self.unindexed(filter, &format!("{prefix}{array}[]."));
-                }
-                Condition::Filter(filter) => return self.unindexed(filter, prefix),
-                Condition::HasId(_) | Condition::HasVector(_) | Condition::Slice { .. } => return None,
-            };
-            let key = format!("{prefix}{key}");
-            let field = self.view.schema.field(&key);
-            let is_met = |field: &PayloadField| {
-                wanted.contains(&name_of(field.kind)) && is_able(field.abilities, condition)
-            };
-            let met = wanted.is_empty() || field.is_some_and(is_met);
-            (!met).then_some((key, wanted))
-        })
+    fn unindexed(&self, filter: &Filter) -> Option<UnindexedField> {
+        let mut first = None;
+        for_each_unindexed(&self.view.schema, filter, "", &mut |field| {
+            first = Some(field);
+            false
+        });
+        first
     }
 
     /// What a change by this filter costs of `write_rate_limit` without counting its points, where only a look at all of them
     /// could tell: half of the collection, as the API reckons. `None`: the indexes can count them.
     pub fn cost_unindexed(&self, filter: &Filter) -> Option<u64> {
-        self.unindexed(filter, "")
-            .map(|_| (self.view.points() / 2).max(1))
+        self.unindexed(filter).map(|_| (self.view.points() / 2).max(1))
     }
 
     pub(crate) fn has_multivectors(&self) -> bool {

@@ -14,6 +14,7 @@ use ureq::http::{Method, Uri};
 use super::interrupt;
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
+use crate::output::note;
 use crate::redirect::followed;
 use crate::tls_settings;
 
@@ -24,6 +25,8 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 /// How long a connection that fails is tried again; upserts may be repeated, they end in the same state.
 const RECONNECT_FOR: Duration = Duration::from_secs(30);
+/// Refusals in a row from which on it is told that the server refuses, and each time that they are twice as many.
+const REFUSED_TOLD: u32 = 4;
 /// How long a server may answer nothing but 429 to one request.
 const BUSY_FOR: Duration = Duration::from_secs(600);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
@@ -185,11 +188,19 @@ impl Api {
     /// As [`Api::ask`], for so many bytes at most: else the error is [`TooLong`].
     pub fn ask_for(&self, method: Method, path: &str, body: &[u8], bytes_max: u64) -> Result<Reply> {
         let start = Instant::now();
-        let (mut pause, mut lost_since) = (Duration::from_millis(250), None);
+        let (mut pause, mut lost_since, mut refused) = (Duration::from_millis(250), None, 0u32);
         loop {
             let failure = match self.call(method.clone(), path, body, bytes_max) {
                 Ok(reply) if reply.is_busy() && start.elapsed() < BUSY_FOR => {
                     lost_since = None;
+                    refused += 1;
+                    if refused >= REFUSED_TOLD && refused.is_power_of_two() {
+                        let seconds = start.elapsed().as_secs();
+                        note!(
+                            "refused {refused} times in {seconds} s, and tried again: {}",
+                            reply.sentence()
+                        );
+                    }
                     sleep(
                         reply
                             .retry_after
@@ -453,7 +464,7 @@ impl Reply {
         Ok(self.body)
     }
 
-    fn success(&self) -> Result<&[u8]> {
+    pub fn success(&self) -> Result<&[u8]> {
         match self.status {
             200..=299 => Ok(&self.body),
             status => Err(anyhow!("the server answered {status}: {}", self.sentence())),

@@ -57,7 +57,9 @@ pub const SETTINGS: &[Setting] = &[
         Some("storage.performance.max_search_threads"),
         "four a core, but at most one for each 8 MB of memory",
     ),
+    setting("slow_query", None, "1s, and what it was spent on isn't noted"),
     setting("log", Some("log_level"), "info"),
+    setting("log_format", Some("logger.format"), "text"),
 ];
 
 /// The setting with this key.

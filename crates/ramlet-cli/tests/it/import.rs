@@ -413,6 +413,26 @@ fn a_busy_server_is_waited_for() {
 }
 
 #[test]
+fn a_server_that_refuses_on_and_on_is_told_of() {
+    let dir = TempDir::new();
+    let file = dir.file("a.npy", &npy("<f4", 4, 1, &le(&[0.5, 1.5, 2.5, 3.5])));
+    for (refusals, told) in [(3, 0), (9, 2)] {
+        let server = FakeServer::start();
+        let busy = (
+            429,
+            "retry-after: 0\r\n",
+            "Memory budget taken: this passes by itself",
+        );
+        server.state().refusals = vec![busy; refusals].into();
+        let text = import_ok(&server, &file, &["--parallel", "1"]);
+        let lines = text
+            .lines()
+            .filter(|line| line.contains("and tried again: Memory budget taken: this passes by itself"));
+        assert_eq!(lines.count(), told, "{text}");
+    }
+}
+
+#[test]
 fn a_small_server_gets_smaller_requests() {
     let dir = TempDir::new();
     let values: Vec<f32> = (0..400).map(|v| v as f32).collect();

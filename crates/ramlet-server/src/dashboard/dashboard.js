@@ -157,14 +157,17 @@ function colour(name) {
   return colours.get(name);
 }
 
-function drawBar(bar, parts, whole) {
+function drawBar(bar, parts, whole, told = bytes) {
   const shown = parts.filter((p) => p.bytes > 0).map((p) => {
-    const span = make("span", { class: colour(p.name), title: `${p.name}: ${bytes(p.bytes)}` }, p.bytes / whole > 0.08 ? p.name : "");
+    const label = p.bytes / whole > 0.08 ? [make("b", {}, p.name)] : [];
+    const span = make("span", { class: colour(p.name), title: `${p.name}: ${told(p.bytes)}` }, ...label);
+    span.dataset.bytes = p.bytes;
     span.style.flex = `0 0 ${(100 * p.bytes) / whole}%`;
     return span;
   });
+  bar.dataset.whole = whole;
   bar.replaceChildren(...shown);
-  bar.setAttribute("aria-label", parts.map((p) => `${p.name} ${bytes(p.bytes)}`).join(", "));
+  bar.setAttribute("aria-label", parts.map((p) => `${p.name} ${told(p.bytes)}`).join(", "));
 }
 
 function showMemory({ budget, ledger, process, storage }) {
@@ -197,6 +200,89 @@ function showMemory({ budget, ledger, process, storage }) {
   )));
 }
 
+// ---- the five questions
+
+const list = (lines) => make("ul", {}, ...lines.map((line) => make("li", {}, ...[line].flat())));
+const REFUSED = {
+  memory_busy: "for want of memory, which passes", memory_never: "that need more memory than they could ever have",
+  memory_full: "because the data takes the memory", body_too_large: "with bodies that are too large", queue_full: "because too many wait",
+  rate: "by the rate of a collection", quota: "by a quota", disk_full: "for want of disk", descriptors: "for want of file descriptors",
+  collection_closed: "because a collection is closed", writes_stopped: "because writes have stopped", shutting_down: "at the end of the server",
+};
+
+// Searches and how long they took, from the histograms: the bound of the bucket that has the share.
+function quantile(samples, share) {
+  const at = new Map();
+  for (const s of samples) {
+    if (!/^(rest|grpc)_responses_duration_seconds_bucket$/.test(s.name) || !SEARCHES.test(s.labels.endpoint ?? "")) continue;
+    const le = s.labels.le === "+Inf" ? Infinity : Number(s.labels.le);
+    at.set(le, (at.get(le) ?? 0) + s.value);
+  }
+  const all = at.get(Infinity) ?? 0;
+  const bound = [...at.keys()].sort((a, b) => a - b).find((le) => at.get(le) >= share * all);
+  return all === 0 ? null : bound === Infinity ? "more than 26 s" : `${bound * 1000} ms`;
+}
+
+// What a key of some collections isn't told is no trouble: the question says so.
+const orRefused = (asked) => asked.catch((e) => {
+  if (e instanceof Refused && [401, 403].includes(e.status)) return null;
+  throw e;
+});
+
+// What is wrong changes less often than figures do.
+const QUESTIONS_EVERY = 3;
+const SLOW_SHOWN = 5;
+let questionsAsked = 0;
+
+async function showQuestions(samples) {
+  if (questionsAsked++ % QUESTIONS_EVERY > 0) return;
+  const [found, profile] = await Promise.all([orRefused(ask("/issues")), orRefused(ask("/profiler/slow_requests?limit=64"))]);
+  const issues = found?.result.issues ?? [];
+  const put = (id, ...content) => el(id).replaceChildren(...content);
+  const told = (issue) => {
+    const solution = issue.solution?.immediate?.message ?? issue.solution?.immediate_choice?.[0]?.message ?? issue.solution?.refactor;
+    return [issue.description, ...(solution ? [make("small", {}, `→ ${solution}`)] : [])];
+  };
+  const todo = issues.filter((i) => !["BUDGET_TOO_SMALL", "INDEX_BEING_BUILT"].includes(i.code));
+  put("q-todo", found === null ? "This key isn't told." : todo.length ? list(todo.map(told)) : "Nothing: no issue is known.");
+
+  const [p50, p99] = [quantile(samples, 0.5), quantile(samples, 0.99)];
+  const spread = p50 === null ? "No search yet." : `Half of the searches took at most ${p50}, 99 of 100 at most ${p99}.`;
+  // Those that say why come first.
+  const kept = profile?.result.requests ?? [];
+  const slow = [...kept.filter((r) => r.meaning.length), ...kept.filter((r) => !r.meaning.length)].slice(0, SLOW_SHOWN).map((r) => [
+    `${r.request_name} on ${r.collection_name || "the server"}: ${(r.duration * 1000).toFixed(1)} ms${r.approx_count > 1 ? `, the longest of ${r.approx_count} times` : ""}`,
+    ...r.meaning.map((m) => make("small", {}, `→ ${m}`)),
+  ]);
+  const threshold = profile?.result.threshold_seconds;
+  const none = profile === null ? "Slow requests are told to an admin key only."
+    : threshold == null ? "Slow requests aren't kept (--slow-query off)." : `None took longer than ${threshold * 1000} ms (--slow-query).`;
+  put("q-slow", spread, " ", ...(slow.length ? [list(slow)] : [none]));
+
+  const refused = samples.filter((s) => s.name === "ramlet_refusals_total" && s.value > 0)
+    .map((s) => `${count(s.value)} ${REFUSED[s.labels.kind] ?? s.labels.kind}`);
+  put("q-refused", refused.length ? list(refused) : "Nothing was refused since the start.");
+
+  const busy = [...said].filter(([, s]) => s.info?.status === "yellow").map(([name]) => name).slice(0, 5);
+  const jobs = await Promise.all(busy.map(async (name) => {
+    const answer = await ask(`/collections/${encodeURIComponent(name)}/optimizations`).catch(() => null);
+    const job = answer?.result.running?.[0];
+    const step = job?.progress.children[0];
+    if (!job) return `${name}: something is due (a flush, a merge or an index)`;
+    const far = step ? `: ${step.name} ${Math.floor((100 * step.done) / Math.max(step.total, 1))} %` : "";
+    return `${name}: ${job.optimizer} of ${job.segments.length} segments is under way${far}`;
+  }));
+  const waiting = sum(samples, "ramlet_searches_waiting");
+  const past = (profile?.result.jobs ?? []).slice(0, 3).map((j) =>
+    `${j.kind} of ${j.collection_name ?? "a dropped collection"}, ${j.duration.toFixed(2)} s, ${since(j.ended_seconds_ago)} ago${j.failed ? ", failed" : ""}`);
+  const doing = [...jobs, ...(waiting ? [`${count(waiting)} searches wait for a thread`] : [])];
+  put("q-doing", doing.length ? list(doing) : "Nothing in the background.",
+    ...(past.length ? [make("small", {}, `Longest lately: ${past.join("; ")}`)] : []));
+
+  const more = issues.filter((i) => i.code === "BUDGET_TOO_SMALL");
+  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, nothing would be twice as fast (as far as it is reckoned; `ramlet plan` tells all steps).");
+}
+
 // ---- collections
 
 // Rows stay the same elements while they are drawn anew: the focus stays where it is.
@@ -204,6 +290,7 @@ const rows = new Map();
 // What each collection said last, and when. There may be thousands: each time some are asked, those in view first.
 const said = new Map();
 const ASKED_AT_ONCE = 50;
+const RECALL_QUERIES_MIN = 10;
 
 function rowOf(name) {
   if (!rows.has(name)) {
@@ -249,11 +336,13 @@ async function showCollections(samples) {
   const of = (metric, label) => new Map(samples.filter((s) => s.name === metric).map((s) => [s.labels[label], s.value]));
   const points = of("collection_points", "id");
   const [ram, disk] = ["memory", "disk"].map((what) => of(`ramlet_collection_${what}_bytes`, "id"));
-  const recall = of("ramlet_recall_measured", "collection");
+  const [recall, error, queries] = ["measured", "measured_error", "queries_total"].map((what) => of(`ramlet_recall_${what}`, "collection"));
+  // One query says nothing.
+  const measured = (name) => !recall.has(name) ? "–" : queries.get(name) < RECALL_QUERIES_MIN ? `${count(queries.get(name))} queries so far` : `${recall.get(name).toFixed(3)} ± ${error.get(name).toFixed(3)}`;
   for (const name of names) {
     const info = said.get(name)?.info;
     const status = info?.status ?? (said.has(name) ? "–" : "…");
-    const shown = [status, count(points.get(name) ?? info?.points_count ?? 0), bytes(ram.get(name)), bytes(disk.get(name)), recall.get(name)?.toFixed(3) ?? "–"];
+    const shown = [status, count(points.get(name) ?? info?.points_count ?? 0), bytes(ram.get(name)), bytes(disk.get(name)), measured(name)];
     const { cells } = rowOf(name);
     cells.forEach((cell, at) => { if (cell.textContent !== shown[at]) cell.textContent = shown[at]; });
     cells[0].className = status === "red" ? "alarm" : "";
@@ -374,12 +463,14 @@ async function search(event) {
   event?.preventDefault();
   const form = document.forms.search.elements;
   el("hits").replaceChildren();
+  showExplain();
   try {
-    const request = requestOf(form);
+    const request = { ...requestOf(form), params: { explain: true } };
     const path = `/collections/${encodeURIComponent(form.collection.value)}/points/query`;
     el("asked").hidden = false;
     document.querySelector("#asked pre").textContent = `POST ${path}\n${written(request, 2)}`;
-    const { result, time } = await ask(path, request, "exact");
+    const { result, time, explain } = await ask(path, request, "exact");
+    showExplain(explain);
     el("search-said").textContent = `${result.points.length} points in ${(time * 1000).toFixed(2)} ms`;
     el("search-said").className = "";
     el("hits").replaceChildren(...result.points.map(showHit));
@@ -402,6 +493,20 @@ async function searchAsLinked() {
   await offerUsing();
   for (const field of ["using", "what", "limit", "filter"]) if (linked.has(field)) form[field].value = linked.get(field);
   await search();
+}
+
+// Where the time of a search went, one step after the other.
+const STEPS = { admission: "reading the request", memory_wait: "waiting for memory", queue: "waiting for a thread", search: "searching", fetch: "fetching payloads", encode: "writing", other: "the rest" };
+
+function showExplain(explain) {
+  const us = explain?.time_us;
+  el("timeline").hidden = !us;
+  const parts = us ? Object.entries(STEPS).map(([step, name]) => ({ name, bytes: us[step] })).filter((p) => p.bytes > 0) : [];
+  const told = (us) => `${(us / 1000).toFixed(2)} ms`;
+  if (us) drawBar(el("timeline"), parts, parts.reduce((all, p) => all + p.bytes, 0), told);
+  el("timeline-legend").replaceChildren(...parts.map((p) => make("li", {}, make("i", { class: colour(p.name) }), `${p.name} ${told(p.bytes)}`)));
+  const counts = explain ? [`${count(explain.disk_reads)} reads, ${bytes(explain.disk_bytes)}, waited ${told(us.read_wait)}; ${count(explain.codes_scanned)} codes and ${count(explain.rows_scored)} rows compared in ${explain.segments_count} parts`] : [];
+  el("meaning").replaceChildren(...[...counts, ...(explain?.meaning ?? [])].map((line) => make("li", {}, line)));
 }
 
 function showHit(hit) {
@@ -430,6 +535,7 @@ async function poll() {
     showMemory(memory.result);
     showLive(samples);
     await showCollections(samples);
+    await showQuestions(samples);
     el("trouble").hidden = true;
   } catch (e) {
     trouble(e);

@@ -39,11 +39,16 @@ use crate::limits;
 use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
+use crate::slow_log::Ended;
 use crate::stats::Endpoint;
+use crate::steps::Steps;
 use crate::tls::Socket;
+use crate::wire::explain::explained_within;
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+/// Asks for how a search was done, and has the answer: JSON, as `explain` of REST.
+const EXPLAIN: HeaderName = HeaderName::from_static("ramlet-explain");
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// Answers the calls of one connection.
@@ -69,12 +74,29 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
             let mut collection = None;
             let unread = (body, &mut collection);
             let subject = subject(path, bound.route.name, &parts);
-            let done = caught(pin!(call(&app, bound, (subject, &parts.headers), unread, start))).await;
-            count(&app, bound, done.as_ref().err(), collection, start);
-            match done {
-                Ok(message) if wants_gzip(&parts.headers) => return packed(&app, message).await,
-                done => done.map(Sent::Whole),
+            let explains = parts.headers.contains_key(EXPLAIN);
+            let steps = app
+                .slow
+                .steps(start)
+                .or_else(|| explains.then(|| Steps::new(start)));
+            let of = (start, steps.as_ref());
+            let done = caught(pin!(call(&app, bound, (subject, &parts.headers), unread, of))).await;
+            count(
+                &app,
+                bound,
+                done.as_ref().err(),
+                collection,
+                (start, steps.as_ref()),
+            );
+            let mut response = match done {
+                Ok(message) if wants_gzip(&parts.headers) => packed(&app, message).await,
+                Ok(message) => answered(Sent::Whole(message)),
+                Err(e) => return refused(&e),
+            };
+            if let Some(steps) = steps.filter(|_| explains) {
+                tell_steps(&steps, response.headers_mut());
             }
+            return response;
         }
         None => caught(pin!(own_service(&app, path, &parts, body))).await,
     };
@@ -84,15 +106,44 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
     }
 }
 
+/// How the searches of a call were done, in its metadata.
+fn tell_steps(steps: &Steps, headers: &mut HeaderMap) {
+    let any = steps.with_searches(|searches| !searches.is_empty());
+    let told = any.then(|| explained_within(steps, false, limits::EXPLAIN_METADATA_BYTES));
+    if let Some(value) = told.flatten().and_then(|text| HeaderValue::try_from(text).ok()) {
+        headers.insert(EXPLAIN, value);
+    }
+}
+
 /// The call as a row of the counts: its method, and the code it ended with.
-fn count(app: &App, bound: &Bound, failed: Option<&ApiError>, collection: Option<String>, start: Instant) {
+fn count(
+    app: &App,
+    bound: &Bound,
+    failed: Option<&ApiError>,
+    collection: Option<String>,
+    (start, steps): (Instant, Option<&Arc<Steps>>),
+) {
+    if let Some(e) = failed {
+        app.refusals
+            .note(e.refusal, (e.status, &e.message), bound.method.path);
+    }
     let endpoint = Endpoint {
         method: "",
         path: bound.method.path,
         status: failed.map_or(0, |e| status::code_of(e.status) as u16),
     };
+    let took = start.elapsed();
+    app.slow.note(&Ended {
+        name: bound.route.name.unwrap_or(bound.method.path),
+        path: bound.method.path,
+        collection: collection.as_deref(),
+        status: endpoint.status,
+        took,
+        body: None,
+        steps,
+    });
     let collection = collection.filter(|_| failed.is_none());
-    app.stats.record(endpoint, collection.as_deref(), start.elapsed());
+    app.stats.record(endpoint, collection.as_deref(), took);
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
@@ -205,7 +256,7 @@ async fn call(
     bound: &'static Bound,
     (subject, headers): (Subject<'_>, &HeaderMap),
     (body, collection): (Incoming, &mut Option<String>),
-    start: Instant,
+    of: (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let entered = enter(app, bound.route.access, subject, headers)?;
     let mut held = Held::default();
@@ -219,7 +270,7 @@ async fn call(
         bound,
         (headers, entered),
         ((asked, len), held, collection),
-        start,
+        of,
     )
     .await
 }
@@ -230,7 +281,7 @@ async fn answer(
     bound: &'static Bound,
     (headers, (grant, mut record)): (&HeaderMap, (Grant, AuditRecord)),
     ((mut asked, len), held, collection): ((Asked, usize), Held, &mut Option<String>),
-    start: Instant,
+    (start, steps): (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);
     check_collection(&asked)?;
@@ -250,7 +301,7 @@ async fn answer(
         Given::Message(asked.body, len),
         Form::Messages(method.points.field()),
     );
-    let request = ApiRequest::new(asked.params, asked.query, given, start);
+    let request = ApiRequest::new(asked.params, asked.query, given, start).noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
     let answer = (route.handler)(call).await.inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)
@@ -278,7 +329,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
         bound,
         (&headers, entered),
         ((asked, len), held, &mut None),
-        start,
+        (start, None),
     )
     .await
     .map(drop)

@@ -1,41 +1,31 @@
 //! `/issues`: what needs somebody's hand.
 
-use ramlet::ErrorKind;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::call::Call;
+use crate::error::ApiError;
 use crate::error::ApiResult;
+use crate::issue::Issue;
+use crate::issues::find;
+use crate::pool::spawn_blocking;
 
-/// `GET /issues`: collections that are closed, whose writes have stopped, or whose background work fails, each until it works again.
+/// `GET /issues`: collections that are closed, whose writes have stopped, whose background work fails, or whose vectors have no index; fields that filters ask about
+/// without an index; a budget that is small for the data; a slow disk. Each until it is over.
 pub async fn list(call: Call) -> ApiResult<Answer> {
-    let engine = &call.app.engine;
-    let of = |name: String| {
-        let (code, description) = match engine.collection(&name) {
-            Ok(collection) => {
-                let error = collection.info().optimizer_error?;
-                match collection.has_stopped() {
-                    true => ("WRITES_STOPPED", format!("Collection '{name}': {error}")),
-                    false => (
-                        "OPTIMIZER_ERROR",
-                        format!("Background work of collection '{name}' fails: {error}"),
-                    ),
-                }
-            }
-            Err(e) if e.kind() == ErrorKind::CollectionClosed => ("COLLECTION_CLOSED", e.to_string()),
-            // Deleted meanwhile.
-            Err(_) => return None,
-        };
-        Some(json!({
-            "code": code, "instance_id": name, "related_collection": name,
-            "description": description, "solution": "none",
-        }))
-    };
-    let issues: Vec<Value> = call.collection_names().into_iter().filter_map(of).collect();
+    let (app, names) = (call.app.clone(), call.collection_names());
+    // What all share isn't told to a key of some collections.
+    let all = names.len() == app.engine.collection_names().len();
+    let found = spawn_blocking(move || find(&app, &names)).await;
+    let found = found.map_err(ApiError::internal)?;
+    let told = found.iter().filter(|issue| all || issue.collection.is_some());
+    let issues: Vec<Value> = told.map(Issue::json).collect();
     call.answer(&json!({ "issues": issues }))
 }
 
-/// `DELETE /issues`: nothing is kept; what still fails shows again.
+/// `DELETE /issues`: what searches have met is forgotten; what still is so shows again.
 pub async fn clear(call: Call) -> ApiResult<Answer> {
+    call.app.unindexed.clear();
+    call.app.read_waits.clear();
     call.answer(&true)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use ramlet::{CollectionInfo, CollectionStatus, MeasuredRecall};
+use ramlet::{CollectionInfo, CollectionStatus, JOB_KINDS, JobTimes, MeasuredRecall, SYNC_BUCKETS_US};
 use ramlet_io::system::{process_counts, process_memory};
 
 use super::service::{API_VERSION, OWN_VERSION};
@@ -11,8 +11,10 @@ use crate::app::App;
 use crate::call::Call;
 use crate::error::ApiResult;
 use crate::handlers::telemetry::shown_name;
+use crate::issue::CODES;
 use crate::limits;
 use crate::out::Out;
+use crate::refusals::REFUSALS;
 use crate::route::shown_path;
 use crate::stats::{BUCKETS_US, Count, Rows};
 
@@ -26,6 +28,7 @@ pub async fn metrics(call: Call) -> ApiResult<Answer> {
     memory(&mut text, &call.app);
     process(&mut text);
     storage(&mut text, &call.app);
+    operator(&mut text, &call.app);
     requests(&mut text, &call.app, by_collection, anonymize);
     Ok(Answer::Whole(text_of(text.0.into_sent()?)))
 }
@@ -394,6 +397,86 @@ fn storage(text: &mut Text, app: &App) {
     );
     if let Ok(free) = app.engine.storage().free_bytes() {
         text.gauge("ramlet_disk_free_bytes", "Free space where the data lies", free);
+    }
+}
+
+type OfJobs = fn(&JobTimes) -> f64;
+
+/// What is slow, what is refused, what is under way, what is wrong.
+fn operator(text: &mut Text, app: &App) {
+    text.counter(
+        "ramlet_slow_requests_total",
+        "Requests that took longer than --slow-query",
+        app.slow.count(),
+    );
+    text.family(
+        "ramlet_refusals_total",
+        "counter",
+        "Requests refused, by what was wanting",
+    );
+    for ((_, kind), count) in REFUSALS.iter().zip(app.refusals.counts()) {
+        text.sample("ramlet_refusals_total", &[("kind", kind)], count);
+    }
+    text.family(
+        "ramlet_issues",
+        "gauge",
+        "What needs somebody's hand, by the codes of /issues",
+    );
+    for (code, count) in CODES.iter().zip(app.issues.counts()) {
+        text.sample("ramlet_issues", &[("code", code)], count);
+    }
+    text.gauge(
+        "ramlet_unindexed_fields",
+        "Fields that filters ask about without an index, and read many payloads for",
+        app.unindexed.count(),
+    );
+    text.gauge(
+        "ramlet_searches_waiting",
+        "Searches that wait for a search thread",
+        app.engine.searches_waiting(),
+    );
+    let (reads, ns) = app.read_waits.totals();
+    text.counter(
+        "ramlet_read_waits_timed_total",
+        "Batches of reads that were timed: a sample",
+        reads,
+    );
+    text.counter(
+        "ramlet_read_wait_seconds_total",
+        "Time that these took",
+        ns as f64 / 1e9,
+    );
+    let watch = app.engine.watch();
+    let syncs = watch.syncs();
+    let name = "ramlet_log_sync_seconds";
+    text.family(name, "histogram", "Writes of groups to the log with their syncs");
+    let (bucket, mut below) = (format!("{name}_bucket"), 0);
+    for (count, most) in syncs.buckets.iter().zip(SYNC_BUCKETS_US) {
+        below += count;
+        text.sample(&bucket, &[("le", &(most as f64 / 1e6).to_string())], below);
+    }
+    text.sample(&bucket, &[("le", "+Inf")], syncs.count);
+    text.sample(&format!("{name}_sum"), &[], syncs.total_ns as f64 / 1e9);
+    text.sample(&format!("{name}_count"), &[], syncs.count);
+    let times = watch.job_times();
+    let series: [(&str, &str, OfJobs); 3] = [
+        (
+            "ramlet_jobs_total",
+            "Background jobs that are over, by kind",
+            |t| t.count as f64,
+        ),
+        ("ramlet_jobs_failed_total", "Of these, those that failed", |t| {
+            t.failed as f64
+        }),
+        ("ramlet_job_seconds_total", "Time that they took", |t| {
+            t.total_ns as f64 / 1e9
+        }),
+    ];
+    for (name, help, value) in series {
+        text.family(name, "counter", help);
+        for (kind, times) in JOB_KINDS.iter().zip(&times) {
+            text.sample(name, &[("kind", kind)], value(times));
+        }
     }
 }
 

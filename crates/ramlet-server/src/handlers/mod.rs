@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod optimizations;
 pub mod plan;
 pub mod points;
+pub mod profiler;
 pub mod quotas;
 pub mod search;
 pub mod service;

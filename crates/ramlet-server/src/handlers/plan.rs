@@ -82,7 +82,7 @@ fn spec_of(call: &Call, wire: &WirePlan) -> ApiResult<Spec> {
 }
 
 /// What a collection is and asks for.
-fn of_collection(info: &CollectionInfo, using: &str) -> ApiResult<Spec> {
+pub fn of_collection(info: &CollectionInfo, using: &str) -> ApiResult<Spec> {
     let config = &info.config;
     let chosen = match config.vectors.len() {
         1 if using.is_empty() => config.vectors.values().next(),

@@ -62,6 +62,7 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         Ok(List {
             portions: Portions::ids(collection, ids, parts),
             suffix: "]".to_owned(),
+            explained: None,
         })
     })
     .await
@@ -99,6 +100,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
         Ok(List {
             portions,
             suffix: format!("],\"next_page_offset\":{next}}}"),
+            explained: None,
         })
     })
     .await

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ramlet::filter::{Condition, FieldCheck, FieldCondition, Filter, Match};
 use ramlet::{
-    Collection, Explained, PointGroup, Prefetch, QueryGroupsRequest, QueryKind, Scratch, SearchParams,
+    Collection, PointGroup, Prefetch, QueryGroupsRequest, QueryKind, QueryRequest, Scratch, SearchParams,
+    UnindexedField,
 };
 use serde::de::DeserializeOwned;
 
@@ -16,6 +17,7 @@ use crate::limits;
 use crate::out::Out;
 use crate::portions::{List, Portions};
 use crate::shown_parts::{Expected, Parts, fit, list_bytes};
+use crate::steps::{Searched, Steps, timed};
 use crate::wire::explain::beside_result;
 use crate::wire::query::{
     Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
@@ -89,7 +91,9 @@ where
 {
     let wire = call.parse::<T>().await?;
     let shards = wire.shards();
-    let asked = Asked::from(wire.into_query()?);
+    let mut asked = Asked::from(wire.into_query()?);
+    let beside = asked.params().explain;
+    asked.params_mut().explain |= call.explain(beside);
     check_lookups(&call, std::slice::from_ref(&asked))?;
     let collection = call.collection()?.within(&shards)?;
     let asked = match check(&call, &collection, std::slice::from_ref(&asked), false)? {
@@ -98,14 +102,15 @@ where
     };
     let expected = expected(&collection, &asked);
     let quick = is_quick(&asked);
-    let app = call.app.clone();
+    let (app, steps) = (call.app.clone(), call.request.steps.clone());
     call.list(expected, quick, move |scratch, out| {
-        let (portions, explained) = portions(&app, &collection, asked, scratch)?;
+        let portions = portions(&app, &collection, asked, steps.as_ref(), scratch)?;
         out.raw(around.0);
         out.raw("[");
         Ok(List {
             portions,
-            suffix: ["]", around.1, &beside_result(&[explained], false)].concat(),
+            suffix: ["]", around.1].concat(),
+            explained: steps.filter(|_| beside),
         })
     })
     .await
@@ -188,9 +193,13 @@ where
     let shards: Vec<_> = wire.searches.iter().map(IntoQuery::shards).collect();
     let searches = wire.searches.into_iter().enumerate();
     let within = |at: usize| move |e: ApiError| e.within(format_args!("searches[{at}]"));
-    let all = searches
+    let mut all = searches
         .map(|(at, search)| search.into_query().map(Asked::from).map_err(within(at)))
         .collect::<ApiResult<Vec<_>>>()?;
+    let beside = all.iter().any(|asked| asked.params().explain);
+    if call.explain(beside) {
+        all.iter_mut().for_each(|asked| asked.params_mut().explain = true);
+    }
     check_lookups(&call, &all)?;
     let collection = call.collection()?;
     let all = match check(&call, &collection, &all, true)? {
@@ -199,7 +208,7 @@ where
     };
     let shards = shards.iter().map(|shards| collection.within(shards));
     let shards = shards.collect::<Result<Vec<_>, _>>()?;
-    let app = call.app.clone();
+    let (app, steps) = (call.app.clone(), call.request.steps.clone());
     // One search's points are in memory at a time.
     let most = all
         .iter()
@@ -208,10 +217,8 @@ where
         .max();
     call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
         let mut list = out.open_list();
-        let mut explained = Vec::with_capacity(all.len());
         for (asked, collection) in all.into_iter().zip(&shards) {
-            let (mut portions, how) = portions(&app, collection, asked, scratch)?;
-            explained.push(how);
+            let mut portions = portions(&app, collection, asked, steps.as_ref(), scratch)?;
             list.item(|out| {
                 out.raw(around.0);
                 let written = portions.write_all(scratch, out);
@@ -220,7 +227,9 @@ where
             })?;
         }
         list.close();
-        out.raw(&beside_result(&explained, true));
+        if let Some(steps) = steps.filter(|_| beside) {
+            out.raw(&beside_result(&steps, true));
+        }
         Ok(())
     })
     .await
@@ -297,12 +306,59 @@ fn portions(
     app: &App,
     collection: &Arc<Collection>,
     asked: Asked,
+    steps: Option<&Arc<Steps>>,
     scratch: &mut Scratch,
-) -> ApiResult<(Portions, Vec<Explained>)> {
-    match asked {
+) -> ApiResult<Portions> {
+    let unindexed = match &asked {
+        Asked::Nearest(search) => search
+            .filter
+            .iter()
+            .flat_map(|f| collection.unindexed_fields(f))
+            .collect(),
+        Asked::Query(query) => unindexed_of(collection, query),
+    };
+    let (portions, searched) = match asked {
         Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
         Asked::Query(query) => Portions::query(collection.clone(), *query, &app.engine, scratch),
+    }?;
+    note(app, collection, (searched, unindexed), steps);
+    Ok(portions.noted(steps.cloned()))
+}
+
+/// A search is done: what it says about missing indexes, and its steps where somebody wants to know.
+fn note(
+    app: &App,
+    collection: &Collection,
+    (searched, unindexed): (Searched, Vec<UnindexedField>),
+    steps: Option<&Arc<Steps>>,
+) {
+    if !unindexed.is_empty() {
+        app.unindexed
+            .note(collection, &unindexed, searched.cost.payloads_checked);
     }
+    if let Some(steps) = steps {
+        app.read_waits.note(&searched.cost);
+        steps.note_search(Searched {
+            unindexed,
+            ..searched
+        });
+    }
+}
+
+/// Fields without an index that a query and its prefetches ask about.
+fn unindexed_of(collection: &Collection, query: &QueryRequest) -> Vec<UnindexedField> {
+    fn add(collection: &Collection, prefetch: &[Prefetch], all: &mut Vec<UnindexedField>) {
+        for one in prefetch {
+            all.extend(one.filter.iter().flat_map(|f| collection.unindexed_fields(f)));
+            add(collection, &one.prefetch, all);
+        }
+    }
+    let own = query.filter.iter().flat_map(|f| collection.unindexed_fields(f));
+    let mut all: Vec<_> = own.collect();
+    add(collection, &query.prefetch, &mut all);
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 async fn groups<T>(mut call: Call) -> ApiResult<Answer>
@@ -312,6 +368,8 @@ where
     let wire = call.parse::<T>().await?;
     let shards = wire.shards();
     let mut request: QueryGroupsRequest = wire.into_groups()?;
+    let beside = request.query.params.explain;
+    request.query.params.explain |= call.explain(beside);
     let hits = request.query.limit.saturating_mul(request.group_size);
     for name in request.query.other_collections() {
         call.check_lookup(name)?;
@@ -332,16 +390,28 @@ where
     let floats = collection.floats_of(&request.query.with_vectors) as u64;
     let vectors = floats * 4 * (hits as u64).min(limits::LIMIT_MAX as u64);
     let most = list_bytes(&collection, hits).saturating_add(vectors);
-    let app = call.app.clone();
+    let (app, steps) = (call.app.clone(), call.request.steps.clone());
     call.read(most, move |scratch, out| {
-        let groups = collection.query_groups(&request, &app.engine, scratch)?;
-        out.raw("{\"groups\":");
-        let mut list = out.open_list();
-        for group in &groups {
-            list.item(|out| write_group(group, out));
+        let found = collection.query_groups(&request, &app.engine, scratch)?;
+        let searched = Searched {
+            parts: found.explain,
+            cost: found.cost,
+            ..Searched::default()
+        };
+        let unindexed = unindexed_of(&collection, &request.query);
+        note(&app, &collection, (searched, unindexed), steps.as_ref());
+        timed(steps.as_ref(), Steps::note_encode, || {
+            out.raw("{\"groups\":");
+            let mut list = out.open_list();
+            for group in &found.groups {
+                list.item(|out| write_group(group, out));
+            }
+            list.close();
+            out.raw("}");
+        });
+        if let Some(steps) = steps.filter(|_| beside) {
+            out.raw(&beside_result(&steps, false));
         }
-        list.close();
-        out.raw("}");
         Ok(())
     })
     .await

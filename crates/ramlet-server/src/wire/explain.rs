@@ -1,22 +1,59 @@
-//! How a search was done, told beside its result.
+//! How a search was done and what it spent its time on, told beside its result; and what that means, in words.
 
 use ramlet::Explained;
 use serde_json::{Value, json};
 
-/// `,"explain":...` to stand behind the result; nothing unless it was asked for.
-pub fn beside_result(explained: &[Vec<Explained>], batch: bool) -> String {
-    if explained.iter().all(Vec::is_empty) {
-        return String::new();
-    }
-    let all: Vec<Value> = explained.iter().map(|parts| explain_json(parts)).collect();
-    match (batch, all.as_slice()) {
-        (false, [one]) => format!(",\"explain\":{one}"),
-        _ => format!(",\"explain\":{}", Value::Array(all)),
-    }
+use crate::steps::{Searched, Steps, StepsUs};
+
+/// `,"explain":...` to stand behind the result.
+pub fn beside_result(steps: &Steps, batch: bool) -> String {
+    let explained = explained(steps, batch);
+    format!(",\"explain\":{explained}")
 }
 
-/// Sums, and each segment and write buffer.
-fn explain_json(parts: &[Explained]) -> Value {
+/// One search as an object, those of a batch as a list.
+pub fn explained(steps: &Steps, batch: bool) -> Value {
+    let us = steps.us();
+    steps.with_searches(|searches| match (batch, searches) {
+        (false, [one]) => searched_json(one, us),
+        _ => searches.iter().map(|one| searched_json(one, us)).collect(),
+    })
+}
+
+/// The same for a place that takes no more than so many bytes, of ASCII: the parts are left out where they don't fit.
+pub fn explained_within(steps: &Steps, batch: bool, bytes_max: usize) -> Option<String> {
+    let mut value = explained(steps, batch);
+    let whole = ascii(&value.to_string());
+    if whole.len() <= bytes_max {
+        return Some(whole);
+    }
+    let without_parts = |one: &mut Value| {
+        if let Some(parts) = one.get_mut("segments") {
+            *parts = json!([]);
+            one["segments_left_out"] = json!(true);
+        }
+    };
+    match &mut value {
+        Value::Array(all) => all.iter_mut().for_each(without_parts),
+        one => without_parts(one),
+    }
+    Some(ascii(&value.to_string())).filter(|text| text.len() <= bytes_max)
+}
+
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for unit in json.encode_utf16() {
+        match u8::try_from(unit).ok().filter(u8::is_ascii) {
+            Some(byte) => out.push(char::from(byte)),
+            None => out.push_str(&format!("\\u{unit:04x}")),
+        }
+    }
+    out
+}
+
+/// Sums, times, what they mean, and each segment and write buffer.
+fn searched_json(searched: &Searched, us: StepsUs) -> Value {
+    let parts = &searched.parts;
     let sum = |of: fn(&Explained) -> u64| parts.iter().map(of).sum::<u64>();
     json!({
         "segments_count": parts.len(),
@@ -29,13 +66,39 @@ fn explain_json(parts: &[Explained]) -> Value {
         "rows_checked": sum(|p| p.rows_checked),
         "reads": sum(|p| p.reads),
         "pages_read": sum(|p| p.pages_read),
+        "disk_reads": searched.cost.disk_reads,
+        "disk_bytes": searched.cost.disk_bytes,
+        "time_us": times_json(searched, us),
+        "meaning": meaning(searched, us),
         "segments": parts.iter().map(part_json).collect::<Vec<_>>(),
     })
 }
 
+/// The request's steps, one after the other; `other` is what none of them accounts for.
+fn times_json(searched: &Searched, us: StepsUs) -> Value {
+    let cost = &searched.cost;
+    let search = (cost.total_ns - cost.collect_ns) / 1_000;
+    let fetch = us.fetch + cost.collect_ns / 1_000;
+    let told = us.admission + us.memory_wait + us.queue + search + fetch + us.encode;
+    json!({
+        "admission": us.admission,
+        "memory_wait": us.memory_wait,
+        "queue": us.queue,
+        "search": search,
+        "fetch": fetch,
+        "encode": us.encode,
+        "other": us.total.saturating_sub(told),
+        "total": us.total,
+        "read_wait": cost.waited_ns / 1_000,
+    })
+}
+
 fn part_json(part: &Explained) -> Value {
+    let times = &part.times;
+    let told = times.lists_ns + times.filter_ns + times.checks_ns + times.reads_ns;
     json!({
         "segment": part.segment,
+        "using": part.using,
         "index": part.index,
         "strategy": part.strategy,
         "rows": part.rows,
@@ -51,12 +114,117 @@ fn part_json(part: &Explained) -> Value {
         "rows_checked": part.rows_checked,
         "reads": part.reads,
         "pages_read": part.pages_read,
+        "read_bytes": part.read_bytes,
+        "time_us": {
+            "lists": times.lists_ns / 1_000,
+            "filter": times.filter_ns / 1_000,
+            "payload_checks": times.checks_ns / 1_000,
+            "reads": times.reads_ns / 1_000,
+            "compute": times.total_ns.saturating_sub(told) / 1_000,
+            "total": times.total_ns / 1_000,
+        },
     })
+}
+
+/// Waits below this need no words, microseconds.
+const WAIT_US_MIN: u64 = 1_000;
+/// Rows that are compared one by one without a word.
+const ROWS_UNINDEXED_MIN: u64 = 20_000;
+
+/// What the figures mean, most useful first: sentences for people.
+pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
+    let mut all = Vec::new();
+    let (cost, parts) = (&searched.cost, &searched.parts);
+    if let Some(sentence) = unindexed(searched) {
+        all.push(sentence);
+    }
+    let most = |part: u64| part >= WAIT_US_MIN && part * 2 >= us.total;
+    if most(us.memory_wait) {
+        let waited = millis(us.memory_wait);
+        all.push(format!(
+            "it waited {waited} for memory that other requests hold: fewer at once, smaller answers, or a larger --memory"
+        ));
+    }
+    if most(us.queue) {
+        let waited = millis(us.queue);
+        all.push(format!(
+            "it waited {waited} for a search thread: more searches came than there were threads for (--threads)"
+        ));
+    }
+    if most(cost.waited_ns / 1_000) {
+        let (waited, reads) = (millis(cost.waited_ns / 1_000), grouped(cost.disk_reads));
+        all.push(format!(
+            "{waited} of {} went into {reads} reads ({}): more memory keeps more of this in RAM (`ramlet plan` says how much)",
+            millis(us.total),
+            megabytes(cost.disk_bytes)
+        ));
+    }
+    let scanned = |p: &&Explained| p.index == "flat" && p.rows_scored >= ROWS_UNINDEXED_MIN;
+    if let Some(part) = parts.iter().find(scanned) {
+        all.push(format!(
+            "{} rows of `{}` have no vector index yet and were compared one by one",
+            grouped(part.rows_scored),
+            part.using
+        ));
+    }
+    if parts.iter().any(|part| part.strategy == "passed over") {
+        all.push(
+            "segments without an index were passed over (indexed_only): their points are missing here"
+                .to_owned(),
+        );
+    }
+    all
+}
+
+/// That payloads were read for want of an index.
+pub fn unindexed(searched: &Searched) -> Option<String> {
+    let read = searched.cost.payloads_checked;
+    let fields = &searched.unindexed;
+    if read == 0 || fields.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
+    let kinds = fields.iter().map(|field| field.kinds.join(" or "));
+    Some(format!(
+        "no payload index on {}: {} payloads were read; create one ({})",
+        names.join(", "),
+        grouped(read),
+        kinds.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+fn millis(us: u64) -> String {
+    format!("{:.1} ms", us as f64 / 1e3)
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// `13,434`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use ramlet::{PartTimes, SearchCost, UnindexedField};
+
     use super::*;
+
+    fn told(text: &str) -> Value {
+        serde_json::from_str(text.strip_prefix(",\"explain\":").expect("beside the result")).expect("JSON")
+    }
 
     #[test]
     fn one_search_is_an_object_and_a_batch_a_list() {
@@ -65,18 +233,128 @@ mod tests {
             index: "ivf",
             strategy: "probe",
             probes: 7,
+            times: PartTimes {
+                total_ns: 9_000,
+                filter_ns: 2_000,
+                reads_ns: 3_000,
+                ..PartTimes::default()
+            },
             ..Explained::default()
         };
-        assert_eq!(beside_result(&[Vec::new(), Vec::new()], true), "");
-        let text = beside_result(&[vec![part.clone(), part]], false);
-        let one: Value = serde_json::from_str(text.strip_prefix(",\"explain\":").unwrap()).unwrap();
+        let searched = Searched {
+            parts: vec![part.clone(), part],
+            ..Searched::default()
+        };
+        let steps = Steps::new(Instant::now());
+        steps.note_search(searched);
+        let one = told(&beside_result(&steps, false));
         assert_eq!(
             (&one["probes"], &one["segments"][1]["segment"]),
             (&json!(14), &json!(3))
         );
-        let text = beside_result(&[Vec::new(), vec![Explained::default()]], true);
-        let two: Value = serde_json::from_str(text.strip_prefix(",\"explain\":").unwrap()).unwrap();
-        assert_eq!(two[0]["segments"], json!([]));
-        assert_eq!(two[1]["segments_count"], 1);
+        assert_eq!(
+            one["segments"][0]["time_us"]["compute"], 4,
+            "what is left is computing"
+        );
+        steps.note_search(Searched::default());
+        let two = told(&beside_result(&steps, true));
+        assert_eq!(
+            (&two[0]["segments_count"], &two[1]["segments"]),
+            (&json!(2), &json!([]))
+        );
+    }
+
+    #[test]
+    fn steps_add_up_to_the_total() {
+        let steps = Steps::new(Instant::now() - Duration::from_millis(50));
+        steps.note_received(Duration::from_millis(10));
+        steps.note_queue(Duration::from_millis(7));
+        steps.note_encode(Duration::from_millis(2));
+        steps.note_search(Searched::default());
+        let one = told(&beside_result(&steps, false));
+        let of = |name: &str| one["time_us"][name].as_u64().unwrap();
+        assert!(of("admission") >= 40_000, "without what waited for memory: {one}");
+        assert_eq!(
+            (of("memory_wait"), of("queue"), of("encode")),
+            (10_000, 7_000, 2_000)
+        );
+        let names = [
+            "admission",
+            "memory_wait",
+            "queue",
+            "search",
+            "fetch",
+            "encode",
+            "other",
+        ];
+        let sum: u64 = names.iter().map(|name| of(name)).sum();
+        assert!(sum >= of("total"), "{one}");
+    }
+
+    #[test]
+    fn it_says_what_the_figures_mean() {
+        let mut searched = Searched {
+            cost: SearchCost {
+                payloads_checked: 13_434,
+                ..SearchCost::default()
+            },
+            unindexed: vec![UnindexedField {
+                key: "label".to_owned(),
+                kinds: vec!["keyword"],
+            }],
+            ..Searched::default()
+        };
+        let said = "no payload index on `label`: 13,434 payloads were read; create one (keyword)";
+        let us = StepsUs {
+            queue: 60_000,
+            total: 100_000,
+            ..StepsUs::default()
+        };
+        let all = meaning(&searched, us);
+        assert_eq!(all[0], said);
+        assert!(
+            all[1].starts_with("it waited 60.0 ms for a search thread"),
+            "{all:?}"
+        );
+        searched.cost = SearchCost {
+            waited_ns: 80_000_000,
+            disk_reads: 1_200,
+            ..SearchCost::default()
+        };
+        let all = meaning(&searched, us);
+        assert!(
+            !all.iter().any(|said| said.contains("payload index")),
+            "none was read: {all:?}"
+        );
+        assert!(
+            all.iter()
+                .any(|said| said.contains("80.0 ms of 100.0 ms went into 1,200 reads")),
+            "{all:?}"
+        );
+        assert_eq!(meaning(&Searched::default(), StepsUs::default()), [""; 0]);
+    }
+
+    #[test]
+    fn metadata_is_short_and_ascii() {
+        let part = Explained {
+            using: "größe😀".to_owned(),
+            ..Explained::default()
+        };
+        let steps = Steps::new(Instant::now());
+        steps.note_search(Searched {
+            parts: vec![part; 40],
+            ..Searched::default()
+        });
+        let whole = explained_within(&steps, false, 1 << 20).expect("there is room");
+        assert!(whole.is_ascii());
+        let back: Value = serde_json::from_str(&whole).expect("JSON");
+        assert_eq!(back["segments"][39]["using"], "größe😀");
+        let short = explained_within(&steps, false, 2_000).expect("the sums fit");
+        let back: Value = serde_json::from_str(&short).expect("JSON");
+        assert_eq!(
+            (&back["segments_count"], &back["segments_left_out"]),
+            (&json!(40), &json!(true))
+        );
+        assert_eq!(explained_within(&steps, false, 100), None);
     }
 }

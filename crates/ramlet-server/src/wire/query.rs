@@ -40,6 +40,22 @@ pub enum Asked {
     Query(Box<QueryRequest>),
 }
 
+impl Asked {
+    pub fn params(&self) -> &SearchParams {
+        match self {
+            Asked::Nearest(search) => &search.params,
+            Asked::Query(query) => &query.params,
+        }
+    }
+
+    pub fn params_mut(&mut self) -> &mut SearchParams {
+        match self {
+            Asked::Nearest(search) => &mut search.params,
+            Asked::Query(query) => &mut query.params,
+        }
+    }
+}
+
 impl From<QueryRequest> for Asked {
     fn from(request: QueryRequest) -> Asked {
         match request.into_search() {

@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod auth;
 mod bodies;
+mod explain;
 mod fields;
 mod harness;
 mod methods;

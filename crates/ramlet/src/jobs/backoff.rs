@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 
 /// Kinds of jobs that fail and rest apart from each other.
+/// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Segments without a row go.

@@ -347,7 +347,13 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
     if core.backoff.is_resting(job) {
         return false;
     }
+    let begun = core.shared.watch.now();
     let result = core.guarded(|| act(core));
+    if !matches!(result, Ok(false)) {
+        core.shared
+            .watch
+            .job_done(begun, job as usize, &core.id, result.is_err());
+    }
     if job == Job::Upkeep {
         core.backoff.note(job, &result);
     }

@@ -14,6 +14,7 @@ use crate::limits::{
     MERGE_COST_OF_GRAPH, MERGE_FANIN, MERGE_FREE_MIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
 };
 use crate::memory::descriptors;
+use crate::memory::words::megabytes;
 use crate::recovery::manifest_store;
 use crate::schema::VectorField;
 use crate::segment::deletes::DeleteSet;
@@ -291,6 +292,21 @@ pub enum Moment {
     Idle,
 }
 
+/// Whether segments of some collection are written anew just now, or will be: they may be fewer then, and take less memory. Merges that failed and rest
+/// promise nothing.
+pub fn may_give_back(core: &Core) -> bool {
+    core.shared.live_collections().iter().any(|core| {
+        let is_due = || {
+            let writer = core.writer();
+            [Moment::Busy, Moment::Idle]
+                .iter()
+                .any(|moment| !candidates(core, &writer, *moment).is_empty())
+        };
+        core.progress.job().is_some()
+            || !core.is_dropped() && !core.backoff.is_resting(Job::Merge) && is_due()
+    })
+}
+
 /// Segments that are worth merging into one at such a moment, or have no row any more.
 pub fn candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentView> {
     let dead: Vec<SegmentView> = writer
@@ -328,7 +344,11 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
     let views = chosen(core, writer, moment, &|views| disk_needed(views) <= free);
     if views.is_empty() {
         let needed = disk_needed(&wanted);
-        let what = format!("merging segments needs {needed} bytes of free disk, there are {free}");
+        let what = format!(
+            "merging segments needs {} of free disk, there are {}: delete data or make the disk larger",
+            megabytes(needed),
+            megabytes(free)
+        );
         return Err(Error::new(ErrorKind::DiskFull, what));
     }
     Ok(views)
@@ -468,6 +488,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     };
     let rows = Merged(&sources).rows();
     let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
+    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are written anew");
     let progress = core.progress.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,

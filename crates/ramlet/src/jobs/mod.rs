@@ -9,9 +9,12 @@ mod merging;
 pub mod progress;
 mod recalibrate;
 pub mod vector_names;
+pub mod watch;
 
 pub use cache_fill::{CacheFill, could_spare, fill_caches, fill_spare, lacks_ram, would_gain};
-pub use merging::{Moment, candidates, clear_dead, make_room_for_files, memtable_earns_an_index, merge};
+pub use merging::{
+    Moment, candidates, clear_dead, make_room_for_files, may_give_back, memtable_earns_an_index, merge,
+};
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
 

@@ -6,3 +6,4 @@ pub mod eviction;
 pub mod footprint;
 pub mod index_report;
 pub mod quotas;
+pub mod words;

@@ -9,13 +9,14 @@ use super::found::{Found, FoundList};
 use super::others::OtherCollections;
 use super::request::*;
 use super::run::Run;
-use super::{Scratch, collect_found};
+use super::{Scratch, Spent, collect_found};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Range};
 use crate::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
 use crate::read::view::View;
+use crate::request::{Explained, SearchCost};
 
 /// Points looked at again and again until there are groups enough: each time so many times more.
 const GROWTH: usize = 4;
@@ -32,7 +33,8 @@ pub(crate) fn query_groups(
     request: &QueryGroupsRequest,
     others: &dyn OtherCollections,
     scratch: &mut Scratch,
-) -> Result<Vec<PointGroup>> {
+) -> Result<GroupsResponse> {
+    let before = Spent::so_far(&scratch.lookup.io);
     let path = Path::parse(&request.group_by)
         .map_err(|e| Error::bad_input(format!("Wrong input: group_by: {e}")))?;
     let (limit, size) = (request.query.limit, request.group_size);
@@ -52,6 +54,8 @@ pub(crate) fn query_groups(
         inner,
         path: &path,
         size,
+        cost: SearchCost::default(),
+        explained: Vec::new(),
     };
     // A filter would change the ranks that are merged, and so the scores: more points of all are asked for instead.
     let merges = request.query.query.as_ref().is_some_and(is_fusion) || merges(&request.query.prefetch);
@@ -60,6 +64,7 @@ pub(crate) fn query_groups(
     if !merges {
         gather.fill(&request.group_by, &mut table, scratch)?;
     }
+    let found = scratch.lookup.io.now();
     let plain = matches!(
         request.query.query,
         None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom)
@@ -80,7 +85,11 @@ pub(crate) fn query_groups(
     if let Some(lookup) = &request.with_lookup {
         look_up(lookup, &mut groups, others, scratch)?;
     }
-    Ok(groups)
+    Ok(GroupsResponse {
+        groups,
+        cost: before.until_now(&scratch.lookup.io, found, gather.cost),
+        explain: gather.explained,
+    })
 }
 
 fn is_fusion(query: &QueryKind) -> bool {
@@ -108,6 +117,9 @@ struct Gather<'a> {
     inner: QueryRequest,
     path: &'a Path,
     size: usize,
+    /// Of all queries that were made for the groups.
+    cost: SearchCost,
+    explained: Vec<Explained>,
 }
 
 #[derive(Default)]
@@ -178,7 +190,9 @@ impl Gather<'_> {
     /// The groups of so many points.
     fn table(&mut self, points: usize, more: &[&Filter], scratch: &mut Scratch) -> Result<Table> {
         self.inner.limit = points.min(LIMIT_MAX);
-        let (run, list) = Run::over(self.core, self.view, &self.inner, more, self.others, scratch)?;
+        let (mut run, list) = Run::over(self.core, self.view, &self.inner, more, self.others, scratch)?;
+        self.cost.add_all(&run.cost);
+        self.explained.extend(run.explained.take().unwrap_or_default());
         let scratch = run.scratch;
         let mut table = Table {
             exhausted: list.found.len() < self.inner.limit,

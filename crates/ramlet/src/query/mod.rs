@@ -24,7 +24,7 @@ mod text;
 use std::borrow::Cow;
 
 use ramlet_index::{CodesWanted, Hit, Query, TopK, Want};
-use ramlet_io::IoContext;
+use ramlet_io::{Clock, IoContext};
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::error::{Error, Result};
@@ -72,6 +72,11 @@ impl Scratch {
         })
     }
 
+    /// From now to the end of the job times are told beside what was found ([`SearchCost`], [`Explained`]); they come from this clock.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.lookup.io.set_clock(Some(clock));
+    }
+
     /// What the last search was for, and what reads beside it.
     pub(crate) fn query_and_lookup(&mut self) -> (&Query, &mut Lookup) {
         (&self.query, &mut self.lookup)
@@ -97,6 +102,7 @@ impl Scratch {
 
     /// Gives back what a large request needed: it is paid for while that request lasts.
     pub(crate) fn trim(&mut self) {
+        self.lookup.io.set_clock(None);
         self.lookup.settle();
         self.lookup.trim();
         self.check.shrink_to(LOOKUP_BYTES);
@@ -116,7 +122,7 @@ pub fn search(
     out: &mut Vec<ScoredPoint>,
     explained: Option<&mut Vec<Explained>>,
 ) -> Result<SearchCost> {
-    let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
+    let before = Spent::so_far(&scratch.lookup.io);
     let field = view.schema.vector(&request.using)?;
     sparse::check_idf(field, request.params.idf.as_ref())?;
     let own_id = prepare(view, request, field, scratch)?;
@@ -139,12 +145,44 @@ pub fn search(
         indexed_only: request.params.indexed_only,
     };
     let cost = search_all(&context, scratch, explained)?;
+    let found = scratch.lookup.io.now();
     collect(view, request, field, scratch, out)?;
-    Ok(SearchCost {
-        disk_reads: scratch.lookup.io.reads() - before.0,
-        disk_bytes: scratch.lookup.io.bytes() - before.1,
-        ..cost
-    })
+    Ok(before.until_now(&scratch.lookup.io, found, cost))
+}
+
+/// What a thread's reader had done, and when, before a search.
+struct Spent {
+    reads: u64,
+    bytes: u64,
+    waited_ns: u64,
+    waits: u64,
+    at: u64,
+}
+
+impl Spent {
+    fn so_far(io: &IoContext) -> Spent {
+        Spent {
+            reads: io.reads(),
+            bytes: io.bytes(),
+            waited_ns: io.waited_ns(),
+            waits: io.waits(),
+            at: io.now(),
+        }
+    }
+
+    /// The cost of a search whose hits were found at `found`, and are fetched now.
+    fn until_now(&self, io: &IoContext, found: u64, cost: SearchCost) -> SearchCost {
+        let now = io.now();
+        SearchCost {
+            disk_reads: io.reads() - self.reads,
+            disk_bytes: io.bytes() - self.bytes,
+            total_ns: now - self.at,
+            waited_ns: io.waited_ns() - self.waited_ns,
+            read_waits: io.waits() - self.waits,
+            collect_ns: now - found,
+            ..cost
+        }
+    }
 }
 
 /// Segments, then buffers; what was compared.
@@ -157,21 +195,33 @@ fn search_all(
     let segments = context.view.segments.len();
     for (index, segment) in context.view.segments.iter().enumerate() {
         scratch.top.begin_segment(index as u32);
+        let begun = scratch.lookup.io.now();
         let found = search_segment(context, segment, scratch)?;
         cost.add(&found);
-        if let Some(explained) = explained.as_deref_mut() {
-            explained.push(found);
-        }
+        tell(&mut explained, found, (context, begun), scratch);
     }
     for (index, memtable) in context.view.memtables.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
+        let begun = scratch.lookup.io.now();
         let found = scan_memtable(context, memtable, scratch);
         cost.add(&found);
-        if let Some(explained) = explained.as_deref_mut() {
-            explained.push(found);
-        }
+        tell(&mut explained, found, (context, begun), scratch);
     }
     Ok(cost)
+}
+
+/// Adds a part that is done to what is explained, if anything is.
+fn tell(
+    explained: &mut Option<&mut Vec<Explained>>,
+    mut part: Explained,
+    (context, begun): (&SearchContext<'_>, u64),
+    scratch: &Scratch,
+) {
+    if let Some(explained) = explained {
+        part.using.clone_from(&context.field.name);
+        part.times.total_ns = scratch.lookup.io.now() - begun;
+        explained.push(part);
+    }
 }
 
 /// What a request asks of the indexes, of whose hits the scores are held against `threshold`.

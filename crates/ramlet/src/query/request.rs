@@ -2,7 +2,7 @@
 
 use super::expression::Expression;
 use crate::filter::Filter;
-use crate::request::{OrderBy, QueryVector, SearchParams, SearchRequest};
+use crate::request::{Explained, OrderBy, QueryVector, SearchCost, SearchParams, SearchRequest};
 use crate::sharding::ShardSelection;
 use crate::types::{PayloadSelector, PointId, Record, ScoredPoint, VectorSelector};
 
@@ -332,6 +332,15 @@ impl serde::Serialize for GroupId {
             GroupId::Str(text) => s.serialize_str(text),
         }
     }
+}
+
+/// Groups in the order of their best hits, and what finding them cost.
+#[derive(Debug, Clone, Default)]
+pub struct GroupsResponse {
+    pub groups: Vec<PointGroup>,
+    pub cost: SearchCost,
+    /// When asked for: the parts of all queries that were made for the groups.
+    pub explain: Vec<Explained>,
 }
 
 /// Hits of one value, best first.

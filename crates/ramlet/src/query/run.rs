@@ -12,7 +12,8 @@ use super::scorer::{Probe, Scorer};
 use super::segment::SearchContext;
 use super::text::TextAsked;
 use super::{
-    Scratch, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse, want,
+    Scratch, Spent, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse,
+    want,
 };
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES
 use crate::read::lookup::Lookup;
 use crate::read::matching::place_matches;
 use crate::read::view::View;
-use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
+use crate::request::{Explained, PartTimes, QueryVector, SearchCost, SearchParams, SearchResponse};
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::{MultiVector, Vector};
@@ -36,9 +37,9 @@ pub fn query(
     if let Some(how) = &request.highlight {
         how.check()?;
     }
-    let before = (scratch.lookup.io.reads(), scratch.lookup.io.bytes());
+    let before = Spent::so_far(&scratch.lookup.io);
     let (mut run, list) = Run::over(core, view, request, &[], others, scratch)?;
-    let skip = skipped(request);
+    let (skip, found) = (skipped(request), run.scratch.lookup.io.now());
     let mut response = SearchResponse {
         hits: Vec::with_capacity(list.found.len().saturating_sub(skip)),
         cost: run.cost,
@@ -64,8 +65,7 @@ pub fn query(
             &mut response.hits,
         )?;
     }
-    response.cost.disk_reads = scratch.lookup.io.reads() - before.0;
-    response.cost.disk_bytes = scratch.lookup.io.bytes() - before.1;
+    response.cost = before.until_now(&scratch.lookup.io, found, response.cost);
     Ok(response)
 }
 
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         let found = match goal {
             Goal::Near(vector) => self.nearest(&context, &vector, scope, k),
             Goal::Diverse(vector, mmr) => self.diverse(&context, &vector, scope, stage, mmr),
-            Goal::Scored(scorer) => best(&context, &scorer, scope, k, self.scratch, &mut self.cost),
+            Goal::Scored(scorer) => self.best(&context, &scorer, scope, k),
         };
         let mut found = found?;
         if !matches!(query, QueryKind::NearestWithMmr { .. }) {
@@ -422,7 +422,7 @@ impl<'a> Run<'a> {
     ) -> Result<FoundList> {
         if let Scope::Among(_) = scope {
             let scorer = Scorer::Nearest(Probe::new(context.field, vector)?);
-            return best(context, &scorer, scope, k, self.scratch, &mut self.cost);
+            return self.best(context, &scorer, scope, k);
         }
         let scratch = &mut *self.scratch;
         // Of the list and of the collector.
@@ -436,6 +436,48 @@ impl<'a> Run<'a> {
             score: context.field.metric.score(hit.distance),
         }));
         Ok(list.fit(k))
+    }
+
+    /// The best by a score, told as a part of its own.
+    fn best(
+        &mut self,
+        context: &SearchContext<'_>,
+        scorer: &Scorer,
+        scope: Scope<'_>,
+        k: usize,
+    ) -> Result<FoundList> {
+        let (before, cost) = (Spent::so_far(&self.scratch.lookup.io), self.cost);
+        let found = best(context, scorer, scope, k, self.scratch, &mut self.cost)?;
+        if let Some(explained) = &mut self.explained {
+            let spent = before.until_now(&self.scratch.lookup.io, before.at, SearchCost::default());
+            let of = |total: fn(&SearchCost) -> u64| total(&self.cost) - total(&cost);
+            explained.push(Explained {
+                using: context.field.name.clone(),
+                index: "scores",
+                strategy: match scope {
+                    Scope::Among(_) => "listed",
+                    Scope::All if of(|c| c.probes + c.codes_scanned) > 0 => "near the examples",
+                    Scope::All => "all",
+                },
+                rows: match scope {
+                    Scope::Among(points) => points.len() as u64,
+                    Scope::All => self.view.points(),
+                },
+                probes: of(|c| c.probes),
+                codes_scanned: of(|c| c.codes_scanned),
+                rows_scored: of(|c| c.rows_scanned),
+                rows_read: of(|c| c.rows_read),
+                reads: spent.disk_reads,
+                read_bytes: spent.disk_bytes,
+                times: PartTimes {
+                    total_ns: spent.total_ns,
+                    reads_ns: spent.waited_ns,
+                    ..PartTimes::default()
+                },
+                ..Explained::default()
+            });
+        }
+        Ok(found)
     }
 
     fn diverse(

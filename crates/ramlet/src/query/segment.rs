@@ -11,7 +11,7 @@ use crate::filter::CompiledFilter;
 use crate::read::lookup::Lookup;
 use crate::read::matching::{self, Candidates};
 use crate::read::view::View;
-use crate::request::Explained;
+use crate::request::{Explained, PartTimes};
 use crate::schema::{Schema, VectorField};
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{SegmentView, SparseColumn};
@@ -74,12 +74,45 @@ struct PayloadCheck<'a> {
     view: &'a SegmentView,
     filter: &'a CompiledFilter,
     buf: &'a mut AnonBuf,
+    watch: CheckWatch,
 }
 
 impl RowFilter for PayloadCheck<'_> {
     fn admits(&mut self, row: u32, io: &mut IoContext) -> ramlet_index::Result<bool> {
-        matching::row_matches(self.schema, self.view, row, self.filter, io, self.buf)
-            .map_err(|e| IndexError::Filter(Box::new(e)))
+        let times = self.watch.begin();
+        let before = (times > 0).then(|| (io.now(), io.waited_ns()));
+        let admits = matching::row_matches(self.schema, self.view, row, self.filter, io, self.buf)
+            .map_err(|e| IndexError::Filter(Box::new(e)));
+        if let Some((begun, waited)) = before {
+            self.watch.took_ns += times * (io.now() - begun);
+            self.watch.waited_ns += times * (io.waited_ns() - waited);
+        }
+        admits
+    }
+}
+
+/// What the checks of a search take. Looking at the clock twice takes a tenth of a check, so only some are looked at once there are many.
+#[derive(Default)]
+struct CheckWatch {
+    checks: u64,
+    took_ns: u64,
+    /// Of these in reads.
+    waited_ns: u64,
+}
+
+/// Checks that are all timed, and one in how many is behind them.
+const CHECKS_TIMED: u64 = 256;
+const CHECKS_PER_TIMED: u64 = 16;
+
+impl CheckWatch {
+    /// How many checks this one stands for; 0: it isn't timed.
+    fn begin(&mut self) -> u64 {
+        self.checks += 1;
+        match self.checks {
+            ..=CHECKS_TIMED => 1,
+            n if n % CHECKS_PER_TIMED == 0 => CHECKS_PER_TIMED,
+            _ => 0,
+        }
     }
 }
 
@@ -111,6 +144,7 @@ pub fn search_segment(
     let Lookup {
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
+    let before = (io.now(), io.waited_ns(), io.bytes());
     let candidates = matching::candidates(&view.schema, segment, context.filter, io, buf, rare)?;
     let Candidates {
         mut rows, recheck, ..
@@ -118,6 +152,11 @@ pub fn search_segment(
     found.candidates = rows.as_ref().map(RoaringBitmap::len);
     found.rechecked = recheck;
     if found.candidates == Some(0) {
+        found.times = PartTimes {
+            filter_ns: io.now() - before.0,
+            ..PartTimes::default()
+        };
+        found.read_bytes = io.bytes() - before.2;
         return Ok(found);
     }
     let picked = match &rows {
@@ -146,6 +185,7 @@ pub fn search_segment(
         None => None,
     };
     found.share = context.filter.map(|_| share_of(rows.as_ref(), share, segment));
+    let resolved = (io.now(), io.waited_ns());
     let gone = Gone {
         deletes: &segment.deletes,
         own_rows: rows_of(context.excluded, segment, io, buf)?,
@@ -155,6 +195,7 @@ pub fn search_segment(
         view: segment,
         filter,
         buf: &mut scratch.check,
+        watch: CheckWatch::default(),
     });
     let mut allowed = Allowed {
         deleted: (!gone.is_empty()).then_some(&gone as &dyn RowSet),
@@ -169,6 +210,14 @@ pub fn search_segment(
     column
         .index
         .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?;
+    let checks = check.map(|check| check.watch).unwrap_or_default();
+    found.times = PartTimes {
+        filter_ns: resolved.0 - before.0,
+        checks_ns: checks.took_ns,
+        reads_ns: (io.waited_ns() - resolved.1).saturating_sub(checks.waited_ns),
+        ..PartTimes::default()
+    };
+    found.read_bytes = io.bytes() - before.2;
     note(&mut found, &want, column.index.as_ref(), &index.stats);
     segment.segment.note_spent(spent(&index.stats));
     Ok(found)

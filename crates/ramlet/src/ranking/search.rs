@@ -77,48 +77,54 @@ pub fn rank(
     let words = Words::new(asked.terms, of_filter.as_ref(), asked.filter);
     let mut all = Statistics::new(asked.terms.len());
     let mut lists = Vec::with_capacity(asked.view.segments.len());
+    let mut counted_ns = Vec::with_capacity(asked.view.segments.len());
     for segment in &asked.view.segments {
+        let begun = lookup.io.now();
         lists.push(count_segment((&counted, &words), segment, lookup, &mut all)?);
+        counted_ns.push(lookup.io.now() - begun);
     }
     let mut met = Vec::with_capacity(asked.view.memtables.len());
     for memtable in &asked.view.memtables {
         met.push(count_memtable(&counted, memtable, lookup, &mut all)?);
     }
     let weights = all.weights(asked.params, asked.terms.times());
-    let mut tell = |part: Explained| {
+    let mut tell = |mut part: Explained, lists_ns: u64, (begun, now): (u64, u64)| {
         cost.add(&part);
         if let Some(explained) = explained.as_deref_mut() {
+            part.using.clone_from(&asked.field.path);
+            part.times.lists_ns = lists_ns;
+            part.times.total_ns = lists_ns + now - begun;
             explained.push(part);
         }
     };
     for (index, (segment, lists)) in asked.view.segments.iter().zip(lists).enumerate() {
         top.begin_segment(index as u32);
+        let begun = lookup.io.now();
+        let (waited, bytes) = (lookup.io.waited_ns(), lookup.io.bytes());
         let only = asked.named(lookup, segment.segment.rows(), &|place| match place {
             Place::Segment { index: at, row } => (at as usize == index).then_some(row),
             Place::Memtable { .. } => None,
         })?;
-        tell(match (segment.segment.text(asked.field.slot), lists) {
+        let mut part = match (segment.segment.text(asked.field.slot), lists) {
             (Some(column), Some(lists)) => {
                 let with = (&counted, &words, &weights, &lists);
                 rank_lists(asked, with, (segment, column), only, lookup, top)?
             }
             _ => rank_payloads(asked, &counted, &weights, segment, only, lookup, top)?,
-        });
+        };
+        part.times.reads_ns = lookup.io.waited_ns() - waited;
+        part.read_bytes = lookup.io.bytes() - bytes;
+        tell(part, counted_ns[index], (begun, lookup.io.now()));
     }
     for (index, (memtable, met)) in asked.view.memtables.iter().zip(met).enumerate() {
         top.begin_segment((asked.view.segments.len() + index) as u32);
+        let begun = lookup.io.now();
         let only = asked.named(lookup, memtable.len, &|place| match place {
             Place::Memtable { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
-        tell(rank_memtable(
-            asked,
-            &counted,
-            &weights,
-            (memtable, &met),
-            only,
-            top,
-        ));
+        let part = rank_memtable(asked, &counted, &weights, (memtable, &met), only, top);
+        tell(part, 0, (begun, lookup.io.now()));
     }
     Ok(cost)
 }

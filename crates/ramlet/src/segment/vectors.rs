@@ -37,6 +37,7 @@ use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
 use crate::memory::eviction::{EvictionRank, VectorRoom};
+use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
@@ -610,7 +611,10 @@ pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
         false => Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "what the settings want in RAM takes {wanted} bytes for {points} points, at most {most} are possible"
+                "what the settings want in RAM takes {} for {points} points, at most {} are possible. Waiting doesn't help: let some of it be \
+                 on disk (`on_disk`, `memory: cached`), delete points, or start with a larger --memory",
+                megabytes(wanted),
+                megabytes(most)
             ),
         )),
     }

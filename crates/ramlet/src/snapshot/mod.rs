@@ -31,6 +31,7 @@ pub use source::SnapshotReader;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COPY_BYTES, DISK_FREE_MIN, SNAPSHOT_BYTES};
+use crate::memory::words::megabytes;
 
 /// What a snapshot is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +149,11 @@ fn check_disk(storage: &dyn ramlet_io::Storage, bytes: u64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::DiskFull,
-            format!("{free} bytes of disk are free, a snapshot needs {needed} here"),
+            format!(
+                "{} of disk are free, a snapshot needs {} here: delete old snapshots or data, or make the disk larger",
+                megabytes(free),
+                megabytes(needed)
+            ),
         )),
     }
 }

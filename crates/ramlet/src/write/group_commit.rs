@@ -13,6 +13,7 @@ use crate::limits::{
     DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
     MEMTABLE_ROW_OVERHEAD,
 };
+use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::request::UpdateResult;
 use crate::write::change::{self, Change};
@@ -142,8 +143,12 @@ impl<'a> Turn<'a> {
     fn check_put(&self, bytes: usize) -> Result<()> {
         let most = self.put_bytes_max;
         if bytes > most {
-            let what =
-                format!("a point takes {bytes} bytes, at most {most} are possible with these write buffers");
+            let what = format!(
+                "a point takes {}, at most {} are possible with these write buffers. Waiting doesn't help: make it smaller, or start with a \
+                 larger --memory",
+                megabytes(bytes as u64),
+                megabytes(most as u64)
+            );
             return Err(Error::new(ErrorKind::TooLarge, what));
         }
         Ok(())
@@ -156,8 +161,12 @@ impl<'a> Turn<'a> {
         }
         let free = self.core.shelf.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
-            let what =
-                format!("{free} bytes of disk are free, writes need {DISK_FREE_MIN}; deletes still work");
+            let what = format!(
+                "{} of disk are free, writes need {}. This doesn't pass by itself: delete points or collections, which still works, or make \
+                 the disk larger",
+                megabytes(free),
+                megabytes(DISK_FREE_MIN)
+            );
             return Err(Error::new(ErrorKind::DiskFull, what));
         }
         self.disk_unchecked = DISK_RECHECK_BYTES;
@@ -232,7 +241,9 @@ impl<'a> Turn<'a> {
         fits?;
         // Under the lock: who deletes the collection waits for it before the directory goes.
         core.check_open()?;
+        let begun = core.shared.watch.now();
         let lsn = writer.commit_group(group, core.shared.salt())?;
+        core.shared.watch.synced(begun, &core.id);
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
         let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
         applied.map_err(|e| writer.stop(e))?;
@@ -321,9 +332,14 @@ fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()
             continue;
         }
         let is_full = failure.error.is_full();
-        let why = failure
-            .error
-            .at("the write buffers are full, and flushing them fails");
+        // It looks at all collections' segments, this one's too.
+        drop(writer);
+        let error = match crate::jobs::may_give_back(core) {
+            true => failure.error,
+            false => failure.error.for_good(),
+        };
+        writer = core.writer();
+        let why = error.at("the write buffers are full, and flushing them fails");
         if !is_own && !is_full {
             drop(writer);
             make_way(core, &failure.of, why);

@@ -73,7 +73,9 @@ impl Writer {
         self.has_stopped.store(true, Ordering::Release);
         Error::new(
             ErrorKind::WritesStopped,
-            format!("writes have stopped until a restart: {error}"),
+            format!(
+                "writes have stopped until a restart, reads go on: {error}. Look after the disk, then restart the server: what was acknowledged is there"
+            ),
         )
     }
 

@@ -291,7 +291,7 @@ fn a_panic_at_any_stage_of_a_start_closes_one_collection_and_loses_nothing() {
 }
 
 fn is_of_the_queue(e: &Error) -> bool {
-    e.kind() == ErrorKind::OverBudget && e.to_string().contains("queued updates needs")
+    e.kind() == ErrorKind::OverBudget && e.to_string().contains("this update needs")
 }
 
 /// Two whose flushes fail hold most of the memory of memtables.

@@ -1,0 +1,146 @@
+//! `--explain`: where the time of a search went, for the terminal.
+
+use serde_json::Value;
+
+use crate::output::shown;
+
+/// The steps of a request, in their order.
+const STEPS: [(&str, &str); 7] = [
+    ("admission", "key, body, parsing"),
+    ("memory_wait", "waiting for memory"),
+    ("queue", "waiting for a search thread"),
+    ("search", "search"),
+    ("fetch", "fetching ids, payloads, vectors"),
+    ("encode", "writing the answer"),
+    ("other", "the rest"),
+];
+
+/// ... and of a segment.
+const PARTS: [(&str, &str); 5] = [
+    ("lists", "lists"),
+    ("filter", "filter"),
+    ("payload_checks", "payloads"),
+    ("reads", "reads"),
+    ("compute", "computing"),
+];
+
+/// Width of the bars, in characters.
+const BAR: u64 = 24;
+
+/// Lines of at most 80 columns, but for names of users and what it means.
+pub fn told(explain: &Value) -> String {
+    let us = |of: &Value, name: &str| of["time_us"][name].as_u64().unwrap_or(0);
+    let total = us(explain, "total");
+    let mut out = format!("\ntook {}\n", millis(total));
+    for (name, words) in STEPS {
+        let part = us(explain, name);
+        if part > 0 {
+            let bar = "#".repeat(((part * BAR).div_ceil(total.max(1)).min(BAR)) as usize);
+            out.push_str(&format!("  {:<32}{:>11}  {bar}\n", words, millis(part)));
+        }
+    }
+    let (reads, bytes) = (
+        &explain["disk_reads"],
+        explain["disk_bytes"].as_f64().unwrap_or(0.0),
+    );
+    let wait = millis(us(explain, "read_wait"));
+    out.push_str(&format!(
+        "  {reads} reads of {:.2} MB in all, waited for {wait}\n",
+        bytes / 1e6
+    ));
+    for part in explain["segments"].as_array().into_iter().flatten() {
+        out.push_str(&part_told(part));
+    }
+    for sentence in explain["meaning"].as_array().into_iter().flatten() {
+        out.push_str(&format!("=> {}\n", shown(sentence.as_str().unwrap_or_default())));
+    }
+    out
+}
+
+fn part_told(part: &Value) -> String {
+    let text = |name: &str| shown(part[name].as_str().unwrap_or_default());
+    let place = match part["segment"].as_u64() {
+        Some(number) => format!("segment {number}"),
+        None if part["index"] == "buffer" => "write buffer".to_owned(),
+        None => "all segments".to_owned(),
+    };
+    let using = match text("using") {
+        name if name.is_empty() => String::new(),
+        name => format!(" of `{name}`"),
+    };
+    let time = &part["time_us"];
+    let mut out = format!(
+        "  {place}{using}: {} ({}), {} rows, {}\n",
+        text("index"),
+        text("strategy"),
+        part["rows"],
+        millis(time["total"].as_u64().unwrap_or(0))
+    );
+    let times = PARTS.iter().filter_map(|(name, words)| {
+        let us = time[*name].as_u64().filter(|us| *us > 0)?;
+        Some(format!("{words} {}", millis(us)))
+    });
+    let counts = [
+        ("probes", "clusters"),
+        ("codes_scanned", "codes"),
+        ("rows_scored", "rows compared"),
+        ("rows_checked", "rows asked of the filter"),
+        ("reads", "reads"),
+    ];
+    let counts = counts.iter().filter_map(|(name, words)| {
+        let n = part[*name].as_u64().filter(|n| *n > 0)?;
+        Some(format!("{n} {words}"))
+    });
+    for line in [times.collect::<Vec<_>>(), counts.collect()] {
+        if !line.is_empty() {
+            out.push_str(&format!("    {}\n", line.join(", ")));
+        }
+    }
+    out
+}
+
+fn millis(us: u64) -> String {
+    format!("{:.2} ms", us as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn where_the_time_went() {
+        let explain = json!({
+            "time_us": {"admission": 500, "queue": 0, "search": 7_500, "fetch": 2_000, "total": 10_000, "read_wait": 6_000},
+            "disk_reads": 31, "disk_bytes": 126_976,
+            "segments": [
+                {"segment": 3, "using": "", "index": "ivf", "strategy": "codes", "rows": 90_000, "probes": 12, "codes_scanned": 4_000,
+                 "time_us": {"reads": 6_000, "compute": 1_400, "total": 7_400}},
+                {"segment": null, "using": "a", "index": "buffer", "strategy": "all", "rows": 7, "time_us": {"total": 10}},
+            ],
+            "meaning": ["read \u{1b}[31mthis"],
+        });
+        let told = told(&explain);
+        assert!(told.contains("took 10.00 ms"), "{told}");
+        assert!(
+            told.contains("search                              7.50 ms  ##################\n"),
+            "{told}"
+        );
+        assert!(
+            !told.contains("search thread"),
+            "steps of no time aren't told: {told}"
+        );
+        assert!(
+            told.contains("  31 reads of 0.13 MB in all, waited for 6.00 ms\n"),
+            "{told}"
+        );
+        assert!(told.contains("  segment 3: ivf (codes), 90000 rows, 7.40 ms\n    reads 6.00 ms, computing 1.40 ms\n    12 clusters, 4000 codes\n"), "{told}");
+        assert!(
+            told.contains("  write buffer of `a`: buffer (all), 7 rows, 0.01 ms\n"),
+            "{told}"
+        );
+        assert!(told.ends_with("=> read \u{fffd}[31mthis\n"), "{told:?}");
+        assert!(told.lines().all(|line| line.len() <= 80), "{told}");
+    }
+}

@@ -1,0 +1,142 @@
+//! What a request spent its time on: for whoever asked (`params.explain`), and for the log of slow requests. Where neither is there nothing of this is made, and
+//! no clock is read for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use ramlet::{Explained, SearchCost, UnindexedField};
+
+/// The steps of one request so far. Shared by the threads that do them, one after the other.
+pub struct Steps {
+    start: Instant,
+    /// Nanoseconds: from the request's first byte until its body was read and parsed, ...
+    received: AtomicU64,
+    /// ... of which so many waited for memory, ...
+    memory_of_body: AtomicU64,
+    /// ... then until there was memory for the answer, ...
+    memory: AtomicU64,
+    /// ... and until a search thread had time; ...
+    queue: AtomicU64,
+    /// ... fetching payloads and vectors in portions, and writing the answer.
+    fetch: AtomicU64,
+    encode: AtomicU64,
+    searches: Mutex<Vec<Searched>>,
+}
+
+/// How one search of a request was done.
+#[derive(Debug, Clone, Default)]
+pub struct Searched {
+    pub parts: Vec<Explained>,
+    pub cost: SearchCost,
+    /// Fields that its filters ask about and no index answers for.
+    pub unindexed: Vec<UnindexedField>,
+}
+
+/// The steps of a request in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepsUs {
+    pub admission: u64,
+    pub memory_wait: u64,
+    pub queue: u64,
+    pub fetch: u64,
+    pub encode: u64,
+    pub total: u64,
+}
+
+impl Steps {
+    pub fn new(start: Instant) -> Arc<Steps> {
+        Arc::new(Steps {
+            start,
+            received: AtomicU64::new(0),
+            memory_of_body: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            queue: AtomicU64::new(0),
+            fetch: AtomicU64::new(0),
+            encode: AtomicU64::new(0),
+            searches: Mutex::default(),
+        })
+    }
+
+    /// The body is read and parsed; so long it waited for memory.
+    pub fn note_received(&self, waited: Duration) {
+        set(&self.received, self.start.elapsed());
+        set(&self.memory_of_body, waited);
+    }
+
+    pub fn note_memory(&self, waited: Duration) {
+        add(&self.memory, waited);
+    }
+
+    pub fn note_queue(&self, waited: Duration) {
+        add(&self.queue, waited);
+    }
+
+    pub fn note_fetch(&self, took: Duration) {
+        add(&self.fetch, took);
+    }
+
+    pub fn note_encode(&self, took: Duration) {
+        add(&self.encode, took);
+    }
+
+    pub fn note_search(&self, searched: Searched) {
+        self.lock().push(searched);
+    }
+
+    /// Fields without an index that a request other than a search asks about.
+    pub fn note_unindexed(&self, unindexed: Vec<UnindexedField>) {
+        if !unindexed.is_empty() {
+            self.note_search(Searched {
+                unindexed,
+                ..Searched::default()
+            });
+        }
+    }
+
+    /// The searches so far, in their order.
+    pub fn with_searches<T>(&self, look: impl FnOnce(&[Searched]) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Until now.
+    pub fn us(&self) -> StepsUs {
+        let of = |ns: &AtomicU64| ns.load(Ordering::Relaxed) / 1_000;
+        let waited = of(&self.memory_of_body);
+        StepsUs {
+            admission: of(&self.received).saturating_sub(waited),
+            memory_wait: waited + of(&self.memory),
+            queue: of(&self.queue),
+            fetch: of(&self.fetch),
+            encode: of(&self.encode),
+            total: self.start.elapsed().as_micros() as u64,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Searched>> {
+        self.searches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn set(place: &AtomicU64, took: Duration) {
+    place.store(took.as_nanos() as u64, Ordering::Relaxed);
+}
+
+fn add(place: &AtomicU64, took: Duration) {
+    place.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// The clock that the engine is lent: nanoseconds since it was first asked.
+pub fn clock() -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Runs `job`, and hands how long it took to `note` where there are steps.
+pub fn timed<T>(steps: Option<&Arc<Steps>>, note: fn(&Steps, Duration), job: impl FnOnce() -> T) -> T {
+    let Some(steps) = steps else { return job() };
+    let begun = Instant::now();
+    let done = job();
+    note(steps, begun.elapsed());
+    done
+}
