@@ -22,7 +22,10 @@ pub fn text_schema(tokenizer: TextTokenizer, language: &str, folding: Option<boo
     params.insert("language".to_owned(), json!(language));
     TextField::spell_out(params);
     if tokenizer != TextTokenizer::Unicode {
-        params.remove("language");
+        // What it doesn't know the server refuses.
+        if TextField::check_new(&json!({ "language": language })).is_ok() {
+            params.remove("language");
+        }
         let name = tokenizer.to_possible_value();
         params.insert(
             "tokenizer".to_owned(),
@@ -62,6 +65,14 @@ mod tests {
             (&word["tokenizer"], &word["ascii_folding"]),
             (&json!("word"), &json!(true))
         );
+        // A server refuses what nobody knows.
+        for tokenizer in [TextTokenizer::Unicode, TextTokenizer::Word] {
+            assert_eq!(text_schema(tokenizer, "klingon", None)["language"], "klingon");
+            assert!(
+                text_schema(tokenizer, "arabic", None)["language"].is_null()
+                    || tokenizer == TextTokenizer::Unicode
+            );
+        }
         assert_eq!(difference(&german, &german), None);
         let unicode = text_schema(TextTokenizer::Unicode, "none", Some(true));
         assert_eq!(

@@ -164,8 +164,8 @@ impl FakeServer {
             ("PUT", "/collections/c/index") => {
                 let request: Value = serde_json::from_slice(body).unwrap_or_default();
                 let field = request["field_name"].as_str().unwrap_or_default().to_string();
-                if request["field_schema"]["stemmer"]["language"] == "klingon" {
-                    return error(400, "", "Wrong input: no stemmer for klingon");
+                if request["field_schema"]["language"] == "klingon" {
+                    return error(400, "", "Wrong input: no language klingon");
                 }
                 state.indexes.insert(field, request["field_schema"].clone());
                 ok(json!({"operation_id": 1, "status": "completed"}))

@@ -290,7 +290,7 @@ fn options_that_say_otherwise_than_the_collection() {
         &server,
         &file,
         &["--text", "body", "--language", "none"],
-        &["index on 'body' already", "stemmer"],
+        &["index on 'body' already", r#"stopwords "german""#],
     );
     let said = import_ok(&server, &file, &["--text", "body", "--language", "german"]);
     assert!(!said.contains("text index on"), "it is there: {said}");

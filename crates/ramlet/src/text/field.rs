@@ -124,14 +124,14 @@ impl TextField {
             return Ok(());
         };
         let name = language.as_str().unwrap_or_default();
+        if name != NO_LANGUAGE && !language::is_known(name) {
+            let names = language::names().join(", ");
+            return Err(bad(format!("no language {language}; known are {names}, none")));
+        }
         if field.options.tokenizer != Some(TokenizerKind::Unicode) {
             return Err(bad(
                 "`language` goes with the default tokenizer; leave `tokenizer` out, or give `stemmer` and `stopwords`",
             ));
-        }
-        if name != NO_LANGUAGE && !language::is_known(name) {
-            let names = language::names().join(", ");
-            return Err(bad(format!("no language {language}; known are {names}, none")));
         }
         Ok(())
     }
@@ -159,7 +159,8 @@ impl TextField {
             );
             is_said = true;
         }
-        if is_said || Letters::of(name) == Letters::Plain {
+        // One that nobody knows stays, and is refused.
+        if is_said || language::is_known(name) && Letters::of(name) == Letters::Plain {
             params.remove("language");
         }
     }
