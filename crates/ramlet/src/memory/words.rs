@@ -56,7 +56,7 @@ pub fn refusal(e: &OverBudget) -> String {
         before = " and ";
     }
     out.push_str(match e.is_final() {
-        true => ". Waiting doesn't help: ask for less at once (smaller batches, fewer points, less of each), or start with a larger --memory",
+        true => ". Waiting doesn't help: ask for fewer points, or for less of each, or send smaller batches; or start with a larger --memory",
         false => ". This passes by itself: try again in a second; if it stays so, send less at once, or start with a larger --memory",
     });
     out
