@@ -140,3 +140,14 @@ def test_a_batch_that_no_budget_holds_is_cut_or_refused(tmp_path):
         with pytest.raises(ramlet.RamletError):
             docs.add(ids=[1], payload=[{"text": "x" * 30_000_000}])
         assert docs.count() == 600
+
+
+def test_refusals_for_want_of_memory_are_of_one_class():
+    from ramlet.errors import of_response
+
+    said = b'{"status": {"error": "%s: it needs more"}}'
+    for status, words, final in ((429, b"Memory budget taken", False), (413, b"Over the memory budget", True), (507, b"Memory full", True)):
+        refused = of_response(status, said % words, (5, 3))
+        assert isinstance(refused, ramlet.BudgetError) and refused.is_final == final, words
+        assert (refused.needed_bytes, refused.available_bytes) == (5, 3)
+    assert isinstance(of_response(507, said % b"Disk full", None), ramlet.FullError)

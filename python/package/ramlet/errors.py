@@ -81,9 +81,9 @@ _CLASSES: dict[str, type[RamletError]] = {
 
 def make(kind: str, message: str, numbers: tuple[int, int] | None = None) -> RamletError:
     """The exception for a kind of failure of the engine."""
-    if kind in ("OverBudget", "TooLarge"):
+    if kind in ("OverBudget", "TooLarge", "MemoryFull"):
         needed, available = numbers or (None, None)
-        return BudgetError(message, needed, available, is_final=kind == "TooLarge")
+        return BudgetError(message, needed, available, is_final=kind != "OverBudget")
     return _CLASSES[kind](message)
 
 
@@ -99,6 +99,8 @@ def of_response(status: int, body: bytes, numbers: tuple[int, int] | None) -> Ra
 def _kind(status: int, message: str) -> str:
     if status == 429:
         return "OverBudget" if message.startswith("Memory budget") else "Busy"
+    if status == 507 and message.startswith("Memory full"):
+        return "MemoryFull"
     if status == 503:
         return "Closed" if message.startswith("Shutting down") else "Storage"
     if status == 500 and "corrupt data" in message:
