@@ -75,6 +75,9 @@ test-python: wheel
 build target/release/ramlet:
 	cargo build --release --bin ramlet
 
+$(CHECKED):
+	cargo build --bin ramlet
+
 $(STAMP): tests/e2e/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/requirements.txt
