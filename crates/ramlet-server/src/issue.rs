@@ -64,22 +64,22 @@ struct Planned {
     said: Option<Issue>,
 }
 
-/// Which issues were there the last time.
+/// Which issues were there the last time, and how many of each code.
 #[derive(Default)]
 pub struct Known {
-    of: Mutex<(BTreeSet<(&'static str, String)>, Vec<Issue>)>,
+    of: Mutex<(BTreeSet<(&'static str, String)>, [u64; CODES.len()])>,
     planned: Mutex<Option<Planned>>,
 }
 
 impl Known {
     /// These are there now; what is new and what is over is told in the log.
-    pub fn tell(&self, found: Vec<Issue>) {
+    pub fn tell(&self, found: &[Issue]) {
         let now: BTreeSet<_> = found
             .iter()
             .map(|issue| (issue.code, issue.instance.clone()))
             .collect();
         let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        for issue in &found {
+        for issue in found {
             if !known.0.contains(&(issue.code, issue.instance.clone())) {
                 let collection = issue.collection.as_deref().unwrap_or_default();
                 tracing::warn!(code = issue.code, collection, "issue: {}", issue.description);
@@ -88,7 +88,8 @@ impl Known {
         for (code, instance) in known.0.difference(&now) {
             tracing::info!(code, of = %instance, "issue is over");
         }
-        *known = (now, found);
+        let count = |code| found.iter().filter(|issue| issue.code == code).count() as u64;
+        *known = (now, CODES.map(count));
     }
 
     /// What `plan` says of a collection with so many points: asked anew when they are other ones by a twentieth, or it is long ago. A plan takes some
@@ -120,8 +121,7 @@ impl Known {
 
     /// How many there are of each code, in the order of [`CODES`].
     pub fn counts(&self) -> [u64; CODES.len()] {
-        let known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        CODES.map(|code| known.1.iter().filter(|issue| issue.code == code).count() as u64)
+        self.of.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }
 
@@ -136,13 +136,9 @@ mod tests {
     #[test]
     fn issues_are_counted_by_code_until_they_are_over() {
         let known = Known::default();
-        known.tell(vec![
-            issue(CODES[3], "a"),
-            issue(CODES[3], "b"),
-            issue(CODES[7], "c"),
-        ]);
+        known.tell(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
         assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1]);
-        known.tell(vec![issue(CODES[3], "b")]);
+        known.tell(&[issue(CODES[3], "b")]);
         assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0]);
     }
 

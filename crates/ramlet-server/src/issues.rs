@@ -259,5 +259,5 @@ fn usual_read_us(app: &App) -> (u64, bool) {
 pub fn look(app: &App) {
     let ids: BTreeSet<String> = app.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
-    app.issues.tell(find(app, &app.engine.collection_names()));
+    app.issues.tell(&find(app, &app.engine.collection_names()));
 }
