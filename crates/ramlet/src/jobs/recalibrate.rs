@@ -20,8 +20,8 @@ use crate::segment::{
 
 /// How many times the neighbours that held-out rows lose, or what else was thought, may be lost by queries: tried one after another, by
 /// halves, and then [`FINER`] times between the least that is enough and the one before. Beyond the last an index is not what these queries need.
-/// Below the first they are no sample to trust: an index measured on few rows was off by a third of this (180 rows held out, 1M x 768 in 64 MB:
-/// .977 found where .95 was aimed at).
+/// Less than the first isn't tried: the first queries may be easier than those to come. (Of 1M x 768 in 64 MB 180 rows are held out; queries found .977
+/// where .95 was aimed at.)
 const LOST: [f32; 15] = [
     0.5,
     0.7,
