@@ -36,6 +36,7 @@ use crate::progress::{Phase, Progress};
 use crate::quant::Rotation;
 use crate::quant::product::{ProductModel, ProductShape};
 use crate::random::Random;
+use crate::reading::trailing_number;
 use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (about 1 % in f32, a quarter of it here).
@@ -55,6 +56,8 @@ const ORIGIN_ROWS: usize = 256;
 
 const HELD_OUT_MAX: usize = 1000;
 const HELD_OUT_MIN: usize = 10;
+/// One row in so many is held out at most: of the others centroids are made.
+const HELD_OUT_ONE_IN: usize = 4;
 
 /// Bytes of a dimension that a build holds however little scratch it is given: the fewest held-out rows as queries, in several
 /// forms, the rotation, what a thread codes rows with, some rows on their way. Measured up to 65,536 dimensions: 170 to 190 beside
@@ -76,12 +79,33 @@ fn centroids_share(scratch_bytes: u64) -> u64 {
 /// What a build holds of a centroid that it trains: as it is compared with rows, and then as searches rank it; each has a price, and what it is
 /// compared with.
 fn bytes_in_training(metric: Metric, dims: usize) -> u64 {
-    (dims + 20 + width_of(metric, dims).code_bytes(dims) + 20) as u64
+    bytes_of_comparing(dims) + (width_of(metric, dims).code_bytes(dims) + 20) as u64
+}
+
+/// Of that, what is needed until each row has its centroid.
+fn bytes_of_comparing(dims: usize) -> u64 {
+    (dims + 20) as u64
 }
 
 /// What it holds of one that a trained one is divided into: as searches rank it, its rows and their distances.
 fn bytes_in_division(metric: Metric, dims: usize) -> u64 {
     (HEAD_BYTES + width_of(metric, dims).code_bytes(dims) + 24) as u64
+}
+
+/// What centroids may take and don't once every row has its trained centroid, of so many trained ones and those that they become.
+fn free_once_trained(
+    (trained, clusters): (usize, usize),
+    memory: (u64, u64),
+    metric: Metric,
+    dims: usize,
+) -> usize {
+    let ranked = match clusters > trained {
+        true => bytes_in_division(metric, dims),
+        false => bytes_in_training(metric, dims) - bytes_of_comparing(dims),
+    };
+    // However little scratch there is, some of it each dimension takes.
+    let taken = clusters as u64 * ranked + (LEAST_PER_DIM_PRODUCT * dims) as u64;
+    (centroids_share(memory.0) + memory.1).saturating_sub(taken) as usize
 }
 
 /// A trained cluster is divided into so many at most, on average. (Divided into 2.6, 250,000 x 768, hard: of true neighbours the nearest 50 clusters
@@ -241,7 +265,9 @@ struct Build<'p> {
     /// So many could be trained.
     trained_most: usize,
     sampled: usize,
+    /// Rows held out as queries. They take what centroids no longer need; codes are measured with the first of them alone.
     held_out: usize,
+    coded_with: usize,
 }
 
 impl<'p> Build<'p> {
@@ -272,12 +298,15 @@ impl<'p> Build<'p> {
             true => trained,
             false => clusters,
         };
-        let sampled = (trained * SAMPLE_PER_CLUSTER).max(ORIGIN_ROWS * 4).min(rows);
         // What is measured of them takes another eighth, when the buffers of distribution are gone.
-        let held_out_bytes = HeldOut::bytes(dims).max(ProbeThresholds::bytes(clusters));
-        let held_out = (scratch_bytes / 8 / held_out_bytes)
-            .clamp(HELD_OUT_MIN, HELD_OUT_MAX)
-            .min(rows);
+        let (as_queries, measured) = (HeldOut::bytes(dims), ProbeThresholds::bytes(clusters));
+        let coded_with = (scratch_bytes / 8 / as_queries.max(measured)).clamp(HELD_OUT_MIN, HELD_OUT_MAX);
+        let free = free_once_trained((trained, clusters), memory, metric, dims);
+        let held_out = (coded_with + free / (as_queries + measured)).min(HELD_OUT_MAX);
+        let held_out = held_out.min(rows / HELD_OUT_ONE_IN);
+        let sampled = (trained * SAMPLE_PER_CLUSTER)
+            .max(ORIGIN_ROWS * 4)
+            .min(rows - held_out);
         Build {
             params,
             decoder,
@@ -287,6 +316,7 @@ impl<'p> Build<'p> {
             trained_most,
             sampled,
             held_out,
+            coded_with: coded_with.min(held_out),
         }
     }
 
@@ -296,7 +326,7 @@ impl<'p> Build<'p> {
         spill: &dyn Storage,
         files: &mut IvfFiles<'_>,
     ) -> Result<IvfBuilt> {
-        let (sample, pointer, mut held_out) = self.sample(source, spill)?;
+        let (sample, pointer, places) = self.sample(source, spill)?;
         if self.rows == 0 {
             return self.write_empty(files);
         }
@@ -309,22 +339,28 @@ impl<'p> Build<'p> {
         let is_reused = reused.is_some();
         let mut tree = reused.map_or_else(|| training.run(), Ok)?;
         drop(sample);
-        let (assigned, mut counts, distances) = self.assign(source, &tree, &pointer, spill)?;
+        let rotation = self.rotation();
+        let (of, rotation) = ((self.decoder.metric, self.decoder.dims), rotation.as_ref());
+        let (assigned, mut counts, distances, spilled) =
+            self.assign(source, &tree, (&pointer, &places), spill)?;
         let unit = unit_of(&counts, &distances);
         let numbers = tree.drop_empty(&mut counts, &distances);
         drop(distances);
-        let (buckets, plan) =
-            self.distribute(source, (&assigned, &numbers), &counts, &mut held_out, spill)?;
-        drop((assigned, numbers));
+        let trained = RankedBuf::new(tree.centroids(), of, rotation);
+        let mean = mean_of(tree.centroids());
+        // Its memory is that of the rows held out now.
+        drop(tree);
+        let mut held_out = self.as_queries(&spilled)?;
+        drop(spilled);
+        let (renumbered, held) = ((&assigned, &numbers[..]), (&mut held_out[..], &places));
+        let (buckets, plan) = self.distribute(source, renumbered, &counts, held, spill)?;
+        drop((assigned, numbers, places));
         held_out.iter_mut().for_each(HeldOut::has_met_all);
-        let rotation = self.rotation();
-        let (of, rotation) = ((self.decoder.metric, self.decoder.dims), rotation.as_ref());
         let splits = self.splits(spill);
         let is_divided = self.clusters > self.trained && self.clusters > counts.len();
-        let trained = RankedBuf::new(tree.centroids(), of, rotation);
-        let model = self.product_model(&held_out, rotation, &trained.view(), files)?;
-        let mean = mean_of(tree.centroids());
-        drop(tree);
+        let coded_with = self.coded_with.min(held_out.len());
+        spread_first(&mut held_out, coded_with);
+        let model = self.product_model(&held_out[..coded_with], rotation, &trained.view(), files)?;
         let mut centres = match is_divided {
             false => Centres::Trained(trained),
             true => {
@@ -339,8 +375,14 @@ impl<'p> Build<'p> {
             }
         };
         let asked = rotation.filter(|_| files.scanned().next().is_some());
-        let asked = asked
-            .map(|rotation| Asked::new(&mut held_out, self.decoder.metric, rotation, centres.view().mean));
+        let asked = asked.map(|rotation| {
+            Asked::new(
+                &mut held_out[..coded_with],
+                self.decoder.metric,
+                rotation,
+                centres.view().mean,
+            )
+        });
         let calibration = match &centres {
             Centres::Trained(centroids) => {
                 let measured = self.measured(&mut held_out, centroids, rotation);
@@ -420,35 +462,25 @@ impl<'p> Build<'p> {
         })
     }
 
-    /// Rows to cluster go to disk, in the source's order; and a reservoir of rows to hold out as queries.
+    /// Rows to cluster go to disk, in the source's order; and which rows are held out as queries, each with its place among them. No row is both:
+    /// one that its centroid was made of lies nearer to it than a query would.
     fn sample<'s>(
         &self,
         source: &mut dyn RowSource,
         spill: &'s dyn Storage,
-    ) -> Result<(Buckets<'s>, Pointer, Vec<HeldOut>)> {
+    ) -> Result<(Buckets<'s>, Pointer, HashMap<u32, usize>)> {
         let mut sample = Sample::create(self, spill)?;
-        let mut queries: Vec<HeldOut> = Vec::with_capacity(self.held_out);
-        let mut vector = Vec::with_capacity(self.decoder.dims);
+        let mut places = HashMap::with_capacity(self.held_out);
         let mut random = Random::new(self.params.seed);
         let mut seen = 0usize;
         source.replay(&mut |number, row| {
             self.check_row(number, row)?;
             let left = self.rows.saturating_sub(seen).max(1);
-            if (random.below(left as u64) as usize) < self.sampled.saturating_sub(sample.taken) {
+            let hold = self.held_out.saturating_sub(places.len());
+            if (random.below(left as u64) as usize) < hold {
+                places.insert(number, places.len());
+            } else if (random.below((left - hold).max(1) as u64) as usize) < self.sampled - sample.taken {
                 sample.push(row)?;
-            }
-            let at = match seen {
-                seen if seen < self.held_out => seen,
-                _ => random.below(seen as u64 + 1) as usize,
-            };
-            if at < self.held_out {
-                vector.clear();
-                decode_row(self.decoder.element, row, &mut vector);
-                let query = Query::new(self.decoder.metric, self.decoder.element, &vector);
-                match queries.get_mut(at) {
-                    Some(slot) => *slot = HeldOut::new(number, query),
-                    None => queries.push(HeldOut::new(number, query)),
-                }
             }
             seen += 1;
             self.advance(Phase::Sample, seen - 1, seen);
@@ -456,17 +488,19 @@ impl<'p> Build<'p> {
         })?;
         self.check_count(seen)?;
         let (buckets, pointer) = sample.finish()?;
-        Ok((buckets, pointer, queries))
+        Ok((buckets, pointer, places))
     }
 
-    /// Every row's cluster in the source's order, the clusters' sizes, and their rows' squared distances in all.
+    /// Every row's cluster in the source's order, the clusters' sizes, their rows' squared distances in all, and the rows that are held out.
     fn assign<'s>(
         &self,
         source: &mut dyn RowSource,
         tree: &Tree,
-        pointer: &Pointer,
+        (pointer, places): (&Pointer, &HashMap<u32, usize>),
         spill: &'s dyn Storage,
-    ) -> Result<(List<'s>, Vec<u32>, Vec<f64>)> {
+    ) -> Result<(List<'s>, Vec<u32>, Vec<f64>, Buckets<'s>)> {
+        let (buffer, record) = (self.buffer_bytes(), 4 + self.decoder.row_bytes());
+        let mut held_out = BucketWriter::create(spill, "tmp-ivf-held-out", 1, buffer, record)?;
         let mut list = ListWriter::create(spill, "tmp-ivf-assigned", self.buffer_bytes())?;
         let mut counts = vec![0u32; tree.centroids().count()];
         let mut distances = vec![0.0; counts.len()];
@@ -481,10 +515,36 @@ impl<'p> Build<'p> {
                 distances[*cluster as usize] += f64::from(*distance);
                 list.push(*cluster)?;
             }
+            let rows = batch.rows.chunks_exact(self.decoder.row_bytes());
+            for (row, number) in rows.zip(&batch.numbers) {
+                if places.contains_key(number) {
+                    held_out.push(0, &[row, &number.to_le_bytes()])?;
+                }
+            }
             Ok(())
         })?;
         self.check_count(seen)?;
-        Ok((list.finish()?, counts, distances))
+        Ok((list.finish()?, counts, distances, held_out.finish()?))
+    }
+
+    /// The rows held out as queries, in the source's order.
+    fn as_queries(&self, rows: &Buckets<'_>) -> Result<Vec<HeldOut>> {
+        let mut queries = Vec::with_capacity(self.held_out);
+        let mut vector = Vec::with_capacity(self.decoder.dims);
+        rows.for_each_piece(0, |piece| {
+            for record in piece.chunks_exact(self.decoder.row_bytes() + 4) {
+                vector.clear();
+                let row = &record[..self.decoder.row_bytes()];
+                decode_row(self.decoder.element, row, &mut vector);
+                let query = Query::new(self.decoder.metric, self.decoder.element, &vector);
+                queries.push(HeldOut::new(trailing_number(record)?, query));
+            }
+            Ok(())
+        })?;
+        match queries.len() == self.held_out {
+            true => Ok(queries),
+            false => Err(changed("a row that was there before is gone")),
+        }
     }
 
     /// How rows come into their buckets.
@@ -502,7 +562,7 @@ impl<'p> Build<'p> {
         source: &mut dyn RowSource,
         (assigned, rewith_ids): (&List<'_>, &[u32]),
         counts: &[u32],
-        held_out: &mut [HeldOut],
+        (held_out, places): (&mut [HeldOut], &HashMap<u32, usize>),
         spill: &'s dyn Storage,
     ) -> Result<(Buckets<'s>, Plan)> {
         let record_bytes = RECORD_HEADER + self.decoder.row_bytes();
@@ -510,8 +570,6 @@ impl<'p> Build<'p> {
         let splits = self.splits(spill);
         let step = splits.step(plan.buckets(), 0);
         let mut writer = splits.writer(plan.buckets().div_ceil(step), 0)?;
-        let places = held_out.iter().enumerate();
-        let places: HashMap<u32, usize> = places.map(|(at, held_out)| (held_out.row(), at)).collect();
         let mut clusters = assigned.values();
         let mut seen = 0;
         self.batches(source, |batch| {
@@ -601,7 +659,7 @@ impl<'p> Build<'p> {
         let mut codes =
             rotation.map(|rotation| self.codes_writer(&mut files.codes, unit, (rotation, asked, model)));
         let mut write = |cluster: u32, record: &[u8], centroids: &Ranked<'_>| {
-            order.push(crate::reading::trailing_number(record)?)?;
+            order.push(trailing_number(record)?)?;
             if let Some(codes) = &mut codes {
                 codes.push(cluster, record, centroids)?;
             }
@@ -909,6 +967,12 @@ fn leave_out_far(sample: &mut Vec<f32>, dims: usize) {
         }
     }
     sample.truncate(kept * dims);
+}
+
+/// Puts so many first that lie evenly among all.
+fn spread_first<T>(all: &mut [T], count: usize) {
+    let every = all.len();
+    (0..count).for_each(|i| all.swap(i, i * every / count));
 }
 
 /// Adds to rotated residuals as many more, up to `most` in all. All directions are equal to a random rotation: what is found in

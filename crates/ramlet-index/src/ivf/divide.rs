@@ -32,13 +32,16 @@ pub(super) struct Division<'d> {
     /// Rows of the clusters that are divided, and of all of them.
     counts: &'d [u32],
     rows_of_all: u64,
+    /// Rows that are held out, in order: no centroid is made of them.
+    held_out: Vec<u32>,
     /// Clusters that there shall be in the end.
     clusters: usize,
     ranking: Ranking<'d>,
     known: Known,
-    /// Clusters that were divided already, their rows, and the sizes of what they became.
+    /// Clusters that were divided already, their rows, how many more they shall be, and the sizes of what they became.
     divided: usize,
     rows: u64,
+    beyond: usize,
     sizes: Vec<u32>,
 }
 
@@ -82,6 +85,8 @@ impl<'d> Division<'d> {
         held_out: &[HeldOut],
         (threads, seed): (usize, u64),
     ) -> Division<'d> {
+        let mut rows: Vec<u32> = held_out.iter().map(HeldOut::row).collect();
+        rows.sort_unstable();
         Division {
             pointer,
             splits,
@@ -89,11 +94,13 @@ impl<'d> Division<'d> {
             seed,
             counts,
             rows_of_all: counts.iter().map(|count| u64::from(*count)).sum(),
+            held_out: rows,
             clusters,
             ranking,
             known: Known::of(held_out),
             divided: 0,
             rows: 0,
+            beyond: 0,
             sizes: Vec::with_capacity(clusters),
         }
     }
@@ -142,15 +149,19 @@ impl<'d> Division<'d> {
         (self.ranking.finish(), self.sizes)
     }
 
-    /// Into how many clusters the next one is divided: one, and its share of those that there shall be beyond the ones that there are.
-    /// Each has a record and a centroid in memory while it is written.
-    fn wanted(&mut self, count: u32) -> usize {
+    /// Into how many clusters the next one is divided: one, and its share of those that there shall be beyond the ones that there are, and what
+    /// larger ones before it couldn't take of theirs. Each has a record and a centroid in memory while it is written, as those
+    /// `beside` it have.
+    fn wanted(&mut self, count: u32, beside: usize) -> usize {
         let more = self.clusters.saturating_sub(self.counts.len()) as u64;
-        let until = |before: u64| (before * more / self.rows_of_all.max(1)) as usize;
-        let before = until(self.rows);
         self.rows += u64::from(count);
+        let due = (self.rows * more / self.rows_of_all.max(1)) as usize - self.beyond;
         let most = self.splits.scratch_bytes / 4 / (self.splits.record_bytes + self.pointer.origin.len());
-        (1 + until(self.rows) - before).min(most.max(1))
+        let wanted = (1 + due)
+            .min(most.saturating_sub(beside))
+            .clamp(1, count.max(1) as usize);
+        self.beyond += wanted - 1;
+        wanted
     }
 
     /// Bytes that points may take, as much as their sums.
@@ -172,13 +183,22 @@ impl<'d> Division<'d> {
             .iter()
             .map(|count| Vec::with_capacity((*count as usize).min(most) * stride));
         let (mut points, mut vector): (Vec<Vec<u8>>, _) = (points.collect(), Vec::new());
+        // A cluster has a point whatever is chosen: its first record, until another one comes.
+        let mut is_chosen = vec![false; counts.len()];
         from.for_each_piece(at, |piece| {
             for record in piece.chunks_exact(self.splits.record_bytes) {
-                if (random.below(left.max(1) as u64) as usize) < needed {
-                    let points = &mut points[cluster_of(record) as usize - own.start];
-                    pointer.append(row_of(record), &mut vector, points);
-                    needed -= 1;
+                let is_held_out = self.held_out.binary_search(&trailing_number(record)?).is_ok();
+                let takes = (random.below(left.max(1) as u64) as usize) < needed && !is_held_out;
+                let cluster = cluster_of(record) as usize - own.start;
+                let points = &mut points[cluster];
+                if takes && !is_chosen[cluster] {
+                    is_chosen[cluster] = true;
+                    points.clear();
                 }
+                if takes || points.is_empty() {
+                    pointer.append(row_of(record), &mut vector, points);
+                }
+                needed -= usize::from(takes);
                 left = left.saturating_sub(1);
             }
             Ok(())
@@ -189,7 +209,7 @@ impl<'d> Division<'d> {
                 bytes: points,
                 dims: origin.len(),
             };
-            let wanted = self.wanted(self.counts[cluster]);
+            let wanted = self.wanted(self.counts[cluster], all.count());
             let few = points.count() / wanted / FEW;
             let wanted = (wanted, self.room(), few as u32);
             let seed = self.seed ^ (cluster as u64 + 1) << 24;

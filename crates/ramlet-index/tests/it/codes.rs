@@ -489,8 +489,8 @@ fn the_least_scratch_builds_an_index_of_many_wide_rows() {
             (wanted / 10 * 9..=wanted).contains(&built.clusters),
             "{built:?} of {wanted}"
         );
-        // Files have buffers of their own.
-        let bound = least / 2 * 5 + centroid_bytes;
+        // Files have buffers of their own, that of the held-out rows among them.
+        let bound = least / 5 * 13 + centroid_bytes;
         assert!(peak < bound, "{count} x {dims}: {peak} of {least}");
         let ivf = open(&disk, "many", kinds).expect("an index");
         // Nor does a build hold more that begins with the centroids of another.

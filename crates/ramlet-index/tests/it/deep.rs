@@ -55,16 +55,16 @@ fn small_groups(random: &mut Random) -> Rows {
 fn found(metric: Metric, kinds: &[CodeKind], k: usize) -> (f64, f64) {
     let mut random = Random::new(17);
     let rows = grouped(metric, &mut random);
-    found_of(rows, kinds, k, &mut random)
+    found_of(rows, (kinds, 0.1), k, &mut random)
 }
 
-fn found_of(mut rows: Rows, kinds: &[CodeKind], k: usize, random: &mut Random) -> (f64, f64) {
+fn found_of(mut rows: Rows, (kinds, off): (&[CodeKind], f32), k: usize, random: &mut Random) -> (f64, f64) {
     let disk = Disk::ram();
     let (ivf, _) = rows.build_with(&disk, "deep", 4 << 20, 2, kinds);
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
     let (mut found, mut visited) = (0, 0);
     for _ in 0..QUERIES {
-        let query = rows.query(random);
+        let query = rows.query_off(off, random);
         top.clear(k);
         let (want, mut allowed) = (Want::default(), Allowed::default());
         ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
@@ -110,7 +110,7 @@ fn a_hundred_are_found_where_groups_are_smaller() {
         for k in [10, 50, 70, 100, 101] {
             let mut random = Random::new(18);
             let rows = small_groups(&mut random);
-            let (recall, visited) = found_of(rows, kinds, k, &mut random);
+            let (recall, visited) = found_of(rows, (kinds, 0.03), k, &mut random);
             assert!(recall >= 0.91, "{kinds:?} {k}: recall {recall}");
             assert!(
                 k > 50 || visited < 0.2,

@@ -62,10 +62,14 @@ impl Rows {
 
     /// A query near a random row.
     pub fn query(&self, random: &mut Random) -> Query {
+        self.query_off(if self.element == Element::U8 { 8.0 } else { 0.1 }, random)
+    }
+
+    /// A row, off by so much in each dimension.
+    pub fn query_off(&self, scale: f32, random: &mut Random) -> Query {
         let row = random.below(self.segment_rows());
         let mut vector = Vec::new();
         ramlet_index::decode_row(self.element, self.row(row), &mut vector);
-        let scale = if self.element == Element::U8 { 8.0 } else { 0.1 };
         vector
             .iter_mut()
             .for_each(|value| *value += random.normal() * scale);
