@@ -26,6 +26,15 @@ const GROWTH: f64 = 0.73;
 /// Beside [`GROWTH`] with all rows, they grow so with larger clusters, of which a build with little scratch makes fewer: 120,740 rows of 5,990 clusters at recall .952 (32 MB of
 /// records/2026-11-23-xeon-2core/million-avx512-2.json), where as good codes of 7,812 would look at 104,000.
 const LARGER: f64 = 0.5;
+/// From [`WIDE`] dimensions on they grow faster, so that as many clusters are visited of smaller ones: a power of 1.4 was measured of 3,200 and 7,734 clusters
+/// of 1M x 768 (records/adr/0061.md), this is the least with which smaller ones don't cost reads.
+const LARGER_OF_WIDE: f64 = 1.0;
+/// And so with the dimension: of wider vectors of the same generator fewer rows must be looked at.
+///
+/// Source: records/2026-11-29-xeon-2core/held-out.txt, 250,000 in 2,500 clusters.
+const ROWS_OF_WIDE: [(f64, f64); 4] = [(100.0, 1.0), (384.0, 0.54), (768.0, 0.34), (1536.0, 0.2)];
+/// From so many dimensions on codes of few bits lose little of what may be missed (`WIDE` in `ivf/effort.rs`).
+const WIDE: u64 = 256;
 /// What clusters miss of what may be missed: nothing of a part that codes lose whatever is looked at, a share of the rest, and so
 /// little at least (`Losses` in `ivf/search.rs`). Source: records/2026-11-21-epyc-2core/million-hard.json.
 struct Missing {
@@ -79,6 +88,16 @@ const AMBIGUOUS: [(f64, f64); 6] = [
     (0.0125, 11.3),
     (0.0235, 20.0),
     (0.027_15, 30.0),
+    (0.05, 350.0),
+];
+/// The same of 256 dimensions and more, whose neighbours lie more alike far: codes of 3, 2 and 1 bits of 384 dimensions, of 3 and 1 of 768. Source:
+/// records/2026-11-29-xeon-2core/held-out.txt, and ladder.txt beside it.
+const AMBIGUOUS_OF_WIDE: [(f64, f64); 6] = [
+    (0.001_56, 1.3),
+    (0.0064, 6.5),
+    (0.0128, 17.5),
+    (0.018, 27.0),
+    (0.0255, 65.0),
     (0.05, 350.0),
 ];
 /// They grow so as less may be missed (the same record, 3 bits and product codes).
@@ -161,7 +180,9 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
             by_codes: 0.0,
             share: on_line(&SHARE_OF_NUMBERED, error(codes, spec.dims)).min(OF_FINE.share),
         },
-        Some(codes) if bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => OF_FINE,
+        Some(codes) if spec.dims >= WIDE || bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => {
+            OF_FINE
+        }
         Some(_) => OF_LOW,
     };
     let all = 1.0 - spec.recall;
@@ -182,7 +203,12 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     let clusters = clusters as f64;
     let usual = clusters_wanted(spec.points) as f64;
     let growth = (rows / COVERAGE_ROWS).powf(GROWTH) * hardness * further * by_kth_distance;
-    let growth = growth * (usual / clusters).powf(LARGER);
+    let larger = match spec.dims >= WIDE {
+        true => LARGER_OF_WIDE,
+        false => LARGER,
+    };
+    let growth = growth * (usual / clusters).powf(larger);
+    let growth = growth * on_line(&ROWS_OF_WIDE, (spec.dims as f64).max(ROWS_OF_WIDE[0].0));
     let scanned = (on_line(&COVERAGE.map(rows_of), missed) * growth).min(rows);
     let probed = on_line(&COVERAGE.map(probes_of), missed)
         * growth
@@ -217,7 +243,11 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     };
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
-    (on_line(&AMBIGUOUS, error(codes, spec.dims)) * stricter * results * easy)
+    let usual = match spec.dims >= WIDE {
+        true => &AMBIGUOUS_OF_WIDE,
+        false => &AMBIGUOUS,
+    };
+    (on_line(usual, error(codes, spec.dims)) * stricter * results * easy)
         .min(probing(spec, Some(codes), clusters_wanted(spec.points)).rows_scanned)
 }
 
@@ -305,6 +335,33 @@ mod tests {
         near(on_line(&points, 31.622_776_6), 316.227_766);
         near(on_line(&points, 0.1), 0.01);
         near(on_line(&points, 1000.0), 10_000.0);
+    }
+
+    /// records/2026-11-29-xeon-2core/held-out.txt: of 250,000 rows at .95, codes of so many bits, rows looked at and read.
+    #[test]
+    fn wider_sets_get_their_figures_back() {
+        for (dims, bits, rows, reads) in [
+            (384, 3, 5_903.0, 6.36),
+            (384, 2, 5_411.0, 17.41),
+            (384, 1, 5_997.0, 50.3),
+            (768, 3, 3_437.0, 4.85),
+            (768, 1, 3_961.0, 27.25),
+            (1536, 1, 2_194.0, 21.36),
+        ] {
+            let mut spec = Spec::new(250_000, dims);
+            spec.recall = 0.95;
+            let codes = Codes::Signs { bits };
+            let found = probing(&spec, Some(codes), clusters_wanted(spec.points)).rows_scanned;
+            assert!(
+                (found / rows - 1.0).abs() < 0.15,
+                "{dims}, {bits} bits: {found} rows, {rows}"
+            );
+            let found = ambiguous(&spec, codes);
+            assert!(
+                (found / reads - 1.0).abs() < 0.3,
+                "{dims}, {bits} bits: {found} read, {reads}"
+            );
+        }
     }
 
     #[test]
