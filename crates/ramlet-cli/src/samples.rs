@@ -66,7 +66,8 @@ fn labels_of(mut text: &str) -> Option<BTreeMap<String, String>> {
 /// The sum of the samples of one name that `takes` takes.
 pub fn sum(samples: &[Sample], name: &str, takes: impl Fn(&Sample) -> bool) -> f64 {
     let of = samples.iter().filter(|s| s.name == name && takes(s));
-    of.map(|s| s.value).sum()
+    // A sum of nothing would be -0.
+    of.map(|s| s.value).fold(0.0, |sum, value| sum + value)
 }
 
 /// Counts below each bound, as histograms tell them, in the order of the bounds.
