@@ -249,3 +249,10 @@ def test_bad_arguments_get_one_sentence(tmp_path, cache, limit, arguments, sente
         pytest.skip("no directory in RAM")
     done = bench(*arguments)
     assert done.returncode != 0 and sentence in done.stderr, done.stderr
+
+
+def test_a_file_without_queries_says_what_to_do(tmp_path):
+    whole = (Path(__file__).resolve().parents[2] / "testdata/import/contiguous.hdf5").read_bytes()
+    (tmp_path / "bare.hdf5").write_bytes(whole.replace(b"test", b"tess"))
+    done = bench("ram", "--data", tmp_path / "bare.hdf5", "--memory", "64MB", "--dir", tmp_path)
+    assert done.returncode != 0 and "no queries of its own" in done.stderr and "--queries-file" in done.stderr, done.stderr

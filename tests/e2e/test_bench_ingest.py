@@ -33,7 +33,8 @@ def left_of(process_id):
 def test_all_phases(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
-    out = bench(*SMALL, "--dir", work, "--json", tmp_path / "ingest.json", "--plots", tmp_path / "plots")
+    # --points goes before what --quick would take.
+    out = bench(*SMALL, "--quick", "--dir", work, "--json", tmp_path / "ingest.json", "--plots", tmp_path / "plots")
     assert out.returncode == 0, out.stderr
     ingest = json.loads((tmp_path / "ingest.json").read_text())["results"]["ingest"]
     assert [phase["phase"] for phase in ingest["phases"]] == PHASES
@@ -45,6 +46,8 @@ def test_all_phases(tmp_path):
     if os.geteuid() == 0:
         assert last["merge"]["group"]["usage"] > 0 and ingest["group"]["oom_kills"] == 0
     assert "nmslib" in out.stdout and " 2.19 |" in out.stdout
+    own = out.stdout.rstrip().splitlines()[-1]
+    assert "4,000 |" in own and " 48 |" in own and own.endswith(" - |"), f"so few vectors have no growth of one: {own}"
     assert (tmp_path / "plots" / "ingest.svg").read_text().startswith("<svg")
     assert list(work.iterdir()) == []
 

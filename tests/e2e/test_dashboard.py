@@ -17,6 +17,9 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (ap
 FILES = {
     "/dashboard": "text/html; charset=utf-8",
     "/dashboard/dashboard.js": "text/javascript; charset=utf-8",
+    "/dashboard/base.js": "text/javascript; charset=utf-8",
+    "/dashboard/manage.js": "text/javascript; charset=utf-8",
+    "/dashboard/points.js": "text/javascript; charset=utf-8",
     "/dashboard/dashboard.css": "text/css; charset=utf-8",
 }
 
@@ -194,3 +197,97 @@ def test_a_link_is_followed_once_the_key_is_there(tmp_path):
             page.run("document.getElementById('key').value = 'secret'; document.querySelector('#key-form button').click()")
             said, hits = found(page)
             assert said.startswith("1 points") and "id 3" in hits, said
+
+
+@needs_browser
+def test_a_collection_is_made_used_and_deleted(own_server, tmp_path):
+    client = client_of(own_server)
+    rows = "[...document.querySelectorAll('#collections tbody tr:not(.none)')]"
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until("document.querySelector('#collections .none')")
+        page.run("Object.assign(document.forms.create.elements.name, { value: 'made' }); document.forms.create.elements.size.value = 2; document.querySelector('#create button').click()")
+        page.until(f"{rows}.length == 1")
+        assert "ramlet import" in page.text("#create-said") or page.run("document.getElementById('create-said').textContent.includes('ramlet import')")
+        page.run(f"{rows}[0].querySelector('button').click()")
+        page.until("document.querySelector('#collection form')")
+        page.run("(() => { const form = document.querySelectorAll('#collection form')[0]; form.elements.field.value = 'kind'; form.querySelector('button').click(); })()")
+        page.until("document.getElementById('collection').innerText.includes('kind: keyword')")
+        page.run("(() => { const form = document.querySelectorAll('#collection form')[1]; form.elements.alias.value = 'other'; form.querySelector('button').click(); })()")
+        page.until("document.getElementById('collection').innerText.includes('other leads here')")
+        assert client.get_collection("other").payload_schema["kind"].data_type == "keyword"
+        drop = "(() => { const form = document.querySelectorAll('#collection form')[2]; form.elements.sure.value = %s; form.querySelector('button').click(); })()"
+        page.run(drop % "'mad'")
+        page.until("document.getElementById('collection').innerText.includes('nothing was deleted')")
+        page.run(drop % "'made'")
+        page.until("document.querySelector('#collections .none')")
+    assert client.get_collections().collections == []
+
+
+@needs_browser
+def test_points_page_by_page_changed_and_deleted(own_server, tmp_path):
+    client, big = client_of(own_server), 2**63 + 1
+    client.create_collection("c", vectors_config=SMALL)
+    points = [models.PointStruct(id=n, vector=[n, 1], payload={"n": n, "kind": f"k{n % 2}"}) for n in [*range(44), big]]
+    client.upsert("c", points)
+    said = "document.getElementById('points-said').textContent"
+    form = "document.forms.points.elements"
+    shown = "[...document.querySelectorAll('#points-list b')].map(b => b.textContent)"
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until(f"{form}.collection.value == 'c'")
+        page.run("document.querySelector('#points > button').click()")
+        page.until(f"{said}.startsWith('points 1 to 20')")
+        for upto in (40, 45):
+            page.run("document.getElementById('points-next').click()")
+            page.until(f"{said}.endsWith('to {upto}, by id')")
+        assert page.run(shown)[-1] == str(big) and page.run("document.getElementById('points-next').disabled")
+        page.run("document.getElementById('points-before').click()")
+        page.until(f"{said}.startsWith('points 21 to 40')")
+
+        page.run(f"{form}.field.value = 'n'; {form}.value.value = '7'; document.getElementById('points-add').click()")
+        assert json.loads(page.run(f"{form}.filter.value")) == {"must": [{"key": "n", "match": {"value": 7}}]}
+        page.run("document.querySelector('#points > button').click()")
+        page.until(f"{shown}.join() == '7'")
+        page.run("document.querySelector('#points-list textarea').value = '{\"n\": 9007199254740993}'; document.querySelectorAll('#points-list button')[0].click()")
+        page.until("document.getElementById('points-list').innerText.includes('saved')")
+        assert client.retrieve("c", [7])[0].payload == {"n": 2**53 + 1}
+        page.run("document.querySelectorAll('#points-list button')[1].click()")
+        page.until("document.getElementById('search-said').textContent.startsWith('10 points')")
+        assert "what=7" in page.run("location.hash"), "the address keeps the search"
+        page.run("window.confirm = () => true; document.querySelectorAll('#points-list button')[2].click()")
+        page.until(f"{shown}.length == 0")
+    assert client.retrieve("c", [7]) == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [360, 1920])
+def test_nothing_is_wider_than_the_window(own_server, tmp_path, width):
+    client = client_of(own_server)
+    for name in ("a", "l" * 200):
+        client.create_collection(name, vectors_config=SMALL)
+    client.upsert("a", [models.PointStruct(id=1, vector=[1, 0], payload={"word": "w" * 300})])
+    with Page(linked(own_server, collection="a", by="scroll"), tmp_path, size=f"{width},900") as page:
+        page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        found(page)
+        page.run("document.querySelector('#points > button').click()")
+        page.until("document.querySelectorAll('#points-list li').length == 1")
+        assert page.run("document.documentElement.scrollWidth") <= width
+
+
+@needs_browser
+def test_a_picture_of_points(own_server, tmp_path):
+    client = client_of(own_server)
+    client.create_collection("c", vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT))
+    client.upsert("c", [models.PointStruct(id=n, vector=[1, 1, n if n < 20 else 100 + n, n % 3]) for n in range(40)])
+    plane = own_server.http().result("GET", "/collections/c/projection")
+    assert len(plane["points"]) == 40 and plane["variance_shown"] > 0.99
+    by_x = sorted(plane["points"], key=lambda p: p["x"])
+    halves = [{p["id"] < 20 for p in half} for half in (by_x[:20], by_x[20:])]
+    assert halves in ([{True}, {False}], [{False}, {True}]), "what lies apart is apart"
+    assert len(own_server.http().result("GET", "/collections/c/projection?sample=7")["points"]) == 7
+    assert own_server.http().raw("GET", "/collections/c/projection?using=none")[0] == 400
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until("document.getElementById('plane-using').options.length")
+        page.run("document.getElementById('plane').open = true; document.getElementById('plane-draw').click()")
+        page.until("document.querySelectorAll('#plane-picture circle').length == 40")
+        page.run("document.querySelector('#plane-picture circle').dispatchEvent(new MouseEvent('click'))")
+        page.until("document.getElementById('search-said').textContent.startsWith('10 points')")

@@ -301,9 +301,12 @@ def test_a_small_budget_by_curl(small_budget):
     assert more and int(more[2]) >= 2, found
     memory = int(re.search(r"--memory (\d+)MB", found["solution"]["refactor"])[1])
     assert memory == 16 + int(more[1]), "the step, and what is missing to it"
-    # The staircase says the same.
-    plan = server.http().result("POST", "/plan", {"collection": "c"})["plan"]
-    assert any(-(-step["memory_bytes_min"] // 1_000_000) == memory for step in plan["steps"]), plan["steps"]
+    # The staircase says the same: of all that is stored, and where the server stands.
+    stairs = server.http().result("GET", "/plan")
+    assert any(-(-step["memory_bytes_min"] // 1_000_000) == memory for step in stairs["steps"]), stairs
+    speeds = [step["queries_per_second"] for step in stairs["steps"]]
+    assert speeds == sorted(speeds) and [step["here"] for step in stairs["steps"]].count(True) == 1, stairs
+    assert stairs["points"] == 24_000 and stairs["disk_bytes"] > 24_000 * 64 * 4, stairs
 
 
 def test_a_small_budget_by_metric_and_in_the_log(small_budget):
@@ -311,6 +314,8 @@ def test_a_small_budget_by_metric_and_in_the_log(small_budget):
     http = server.http()
     until(lambda: metrics(http)['ramlet_issues{code="BUDGET_TOO_SMALL"}'] == 1, "the metric never tells it")
     logged(server, r"issue: \+\d+ MB: searches of collection 'c' about \d+ times faster")
+    server.restart()
+    logged(server, r"plan of what is stored: here, from \d+ MB: \d+ queries/s, [\d.]+ reads each. Then \d+ MB: ", 60)
 
 
 def test_a_small_budget_on_the_page(small_budget, tmp_path):

@@ -276,10 +276,14 @@ fn of_file(path: &Path, args: &DataArgs, progress: &Progress) -> Result<Data> {
     let points = args.points.unwrap_or(base.rows()).min(base.rows());
     let mut queries = match &args.queries_file {
         Some(file) => open_rows(file, HDF5_QUERIES)?,
-        None if is_hdf5 => open_rows(path, HDF5_QUERIES)?,
+        None if is_hdf5 && has_dataset(path, HDF5_QUERIES)? => open_rows(path, HDF5_QUERIES)?,
         None => bail!(
-            "{}: it has no queries of its own; --queries-file names them",
-            path.display()
+            "{}: it has no queries of its own{}; --queries-file names a file with them",
+            path.display(),
+            match is_hdf5 {
+                true => " (a dataset `test`, as files of ann-benchmarks have)",
+                false => "",
+            }
         ),
     };
     if queries.dim() != base.dim() {
@@ -308,7 +312,7 @@ fn of_file(path: &Path, args: &DataArgs, progress: &Progress) -> Result<Data> {
     let whole = points == base.rows();
     data.truth = match &args.truth {
         Some(file) if whole => read_truth(file, data.queries.len(), args.k)?,
-        None if is_hdf5 && whole && files::hdf5_datasets(path)?.iter().any(|name| name == HDF5_TRUTH) => {
+        None if is_hdf5 && whole && has_dataset(path, HDF5_TRUTH)? => {
             read_truth(path, data.queries.len(), args.k)?
         }
         _ => exact_truth(&data, args.k, progress)?,
@@ -318,6 +322,10 @@ fn of_file(path: &Path, args: &DataArgs, progress: &Progress) -> Result<Data> {
         bail!("the truth names a row beyond the {points} that there are: it belongs to other data");
     }
     Ok(data)
+}
+
+fn has_dataset(path: &Path, name: &str) -> Result<bool> {
+    Ok(files::hdf5_datasets(path)?.iter().any(|known| known == name))
 }
 
 fn read_vectors(rows: &mut dyn Rows, most: usize) -> Result<Vec<Vec<f32>>> {

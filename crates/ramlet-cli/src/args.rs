@@ -28,6 +28,10 @@ pub enum Command {
     Import(ImportArgs),
     /// Search a running server for words, or for points like one of its own
     Search(SearchArgs),
+    /// Show what a running server does with its memory and its time, again every few seconds
+    Top(TopArgs),
+    /// List, make, fetch, restore and delete snapshots of a running server
+    Snapshot(SnapshotArgs),
     /// Tell how much RAM a collection needs and how fast it will be, before it exists
     Plan(PlanArgs),
     /// Measure this machine beside the figures of "memory speed", and leave its profile for `plan` and `serve`
@@ -524,9 +528,84 @@ pub struct MachineArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Server to ask
+    #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
+    pub url: String,
+    #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
+    pub api_key: Option<String>,
+    /// Seconds between two looks; figures a second are of this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    pub interval: f64,
+    /// Print it once and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print each look as a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    #[command(subcommand)]
+    pub command: SnapshotCommand,
+    /// The collection [default: all of the server together]
+    #[arg(long, value_name = "NAME", global = true, value_parser = filled)]
+    pub collection: Option<String>,
+    /// Server to ask
+    #[arg(
+        long,
+        env = "RAMLET_URL",
+        default_value = "http://localhost:6333",
+        global = true
+    )]
+    pub url: String,
+    #[arg(
+        long,
+        env = "RAMLET_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        global = true
+    )]
+    pub api_key: Option<String>,
+    /// Print JSON lines
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// List those that the server has
+    List,
+    /// Make one, on the server
+    Create,
+    /// Fetch one
+    Download {
+        /// Its name
+        name: String,
+        /// The file to write [default: its name]
+        #[arg(value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Send a file to the server, which makes --collection of it, in place of one of that name
+    Restore {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Delete one on the server
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The data directory
     pub dir: PathBuf,
+    /// Print what is wrong, and the sums in the end, as JSON lines
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -621,6 +700,13 @@ fn results(text: &str) -> Result<u32, String> {
 /// Each is a thread of its own.
 const CONNECTIONS_MAX: usize = 256;
 
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(n) if (0.1..=3600.0).contains(&n) => Ok(n),
+        _ => Err("it takes seconds from 0.1 to 3600".to_string()),
+    }
+}
+
 fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=CONNECTIONS_MAX) => Ok(n),
@@ -675,6 +761,16 @@ mod tests {
         assert!(ok("ramlet search --like 7 --collection c --using image"));
         assert!(!ok("ramlet search --collection c") && !ok("ramlet search red --like 7 --collection c"));
         assert!(!ok("ramlet search red") && !ok("ramlet search red --collection c --limit 0"));
+    }
+
+    #[test]
+    fn snapshots_are_of_a_collection_or_of_all() {
+        let ok = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        assert!(ok("ramlet snapshot list") && ok("ramlet snapshot create --collection c --json"));
+        assert!(
+            ok("ramlet snapshot --collection c download a.snapshot b") && !ok("ramlet snapshot download")
+        );
+        assert!(ok("ramlet top --once --interval 0.5") && !ok("ramlet top --interval 0"));
     }
 
     #[test]

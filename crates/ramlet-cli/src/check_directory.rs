@@ -4,7 +4,9 @@ use std::io::{IsTerminal, stderr};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{HumanBytes, ProgressBar};
+use ramlet::{CheckReport, Checked};
 use ramlet_io::Backend;
+use serde_json::{Value, json};
 
 use crate::args::CheckArgs;
 use crate::output;
@@ -28,9 +30,8 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         bytes += checked.bytes;
         bar.set_message(format!("{} verified", HumanBytes(bytes)));
         bar.tick();
-        let skipped = checked.skipped.as_ref().map(|why| format!("not checked: {why}"));
-        if let Some(line) = checked.problem.as_ref().or(skipped.as_ref()) {
-            let line = bar.suspend(|| output::line(format_args!("{}: {line}", checked.place)));
+        if let Some(line) = line_of(checked, args.json) {
+            let line = bar.suspend(|| output::line(format_args!("{line}")));
             if told.is_ok() {
                 told = line;
             }
@@ -38,6 +39,10 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     })
     .with_context(|| format!("checking {dir}"))?;
     bar.finish_and_clear();
+    if args.json {
+        output::line(format_args!("{}", sums(&report)))?;
+        return ended(told, &report);
+    }
     output::line(format_args!(
         "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} snapshots, {} not checked, {} problems",
         report.collections,
@@ -49,6 +54,37 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         report.skipped,
         report.problems
     ))?;
+    ended(told, &report)
+}
+
+/// What is to be said of one place.
+fn line_of(checked: &Checked, json: bool) -> Option<String> {
+    let (kind, why) = match (&checked.problem, &checked.skipped) {
+        (Some(problem), _) => ("problem", problem),
+        (None, Some(why)) => ("skipped", why),
+        (None, None) => return None,
+    };
+    Some(match (json, kind) {
+        (true, kind) => json!({"place": checked.place, kind: why}).to_string(),
+        (false, "skipped") => format!("{}: not checked: {why}", checked.place),
+        (false, _) => format!("{}: {why}", checked.place),
+    })
+}
+
+fn sums(report: &CheckReport) -> Value {
+    json!({
+        "collections": report.collections,
+        "files": report.files,
+        "bytes": report.bytes,
+        "points": report.points,
+        "log_groups": report.log_groups,
+        "snapshots": report.snapshots,
+        "skipped": report.skipped,
+        "problems": report.problems,
+    })
+}
+
+fn ended(told: Result<()>, report: &CheckReport) -> Result<()> {
     told?;
     if report.problems > 0 {
         bail!("{} of {} files are damaged", report.problems, report.files);

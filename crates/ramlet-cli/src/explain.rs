@@ -15,13 +15,16 @@ const STEPS: [(&str, &str); 7] = [
     ("other", "the rest"),
 ];
 
-/// ... and of a segment.
-const PARTS: [(&str, &str); 5] = [
+/// ... and the stages of a search.
+const STAGES: [(&str, &str); 8] = [
+    ("filter", "resolving the filter"),
+    ("centroids", "ranking centroids"),
+    ("positions", "finding positions"),
+    ("codes", "comparing codes"),
+    ("rows", "comparing vectors"),
     ("lists", "lists"),
-    ("filter", "filter"),
-    ("payload_checks", "payloads"),
-    ("reads", "reads"),
-    ("compute", "computing"),
+    ("payloads", "asking payloads"),
+    ("other", "the rest"),
 ];
 
 /// Width of the bars, in characters.
@@ -48,6 +51,7 @@ pub fn told(explain: &Value) -> String {
         "  {reads} reads of {:.2} MB in all, waited for {wait}\n",
         bytes / 1e6
     ));
+    out.push_str(&stages_told(&explain["stages"]));
     for part in explain["segments"].as_array().into_iter().flatten() {
         out.push_str(&part_told(part));
     }
@@ -68,18 +72,13 @@ fn part_told(part: &Value) -> String {
         name if name.is_empty() => String::new(),
         name => format!(" of `{name}`"),
     };
-    let time = &part["time_us"];
     let mut out = format!(
         "  {place}{using}: {} ({}), {} rows, {}\n",
         text("index"),
         text("strategy"),
         part["rows"],
-        millis(time["total"].as_u64().unwrap_or(0))
+        millis(part["time_us"].as_u64().unwrap_or(0))
     );
-    let times = PARTS.iter().filter_map(|(name, words)| {
-        let us = time[*name].as_u64().filter(|us| *us > 0)?;
-        Some(format!("{words} {}", millis(us)))
-    });
     let counts = [
         ("probes", "clusters"),
         ("codes_scanned", "codes"),
@@ -91,10 +90,27 @@ fn part_told(part: &Value) -> String {
         let n = part[*name].as_u64().filter(|n| *n > 0)?;
         Some(format!("{n} {words}"))
     });
-    for line in [times.collect::<Vec<_>>(), counts.collect()] {
-        if !line.is_empty() {
-            out.push_str(&format!("    {}\n", line.join(", ")));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    if !counts.is_empty() {
+        out.push_str(&format!("    {counts}\n"));
+    }
+    out
+}
+
+/// A line a stage, of all segments together.
+fn stages_told(stages: &Value) -> String {
+    let mut out = String::new();
+    for stage in stages.as_array().into_iter().flatten() {
+        let figure = |name: &str| stage[name].as_u64().unwrap_or(0);
+        let known = STAGES.iter().find(|(name, _)| stage["stage"] == *name);
+        let Some((_, words)) = known else { continue };
+        out.push_str(&format!("    {words:<30}{:>11}", millis(figure("time_us"))));
+        if figure("reads") > 0 {
+            let bytes = figure("read_bytes") as f64 / 1e6;
+            let wait = millis(figure("read_wait_us"));
+            out.push_str(&format!("  {} reads, {bytes:.2} MB, {wait}", figure("reads")));
         }
+        out.push('\n');
     }
     out
 }
@@ -113,11 +129,15 @@ mod tests {
     fn where_the_time_went() {
         let explain = json!({
             "time_us": {"admission": 500, "queue": 0, "search": 7_500, "fetch": 2_000, "total": 10_000, "read_wait": 6_000},
+            "stages": [
+                {"stage": "centroids", "time_us": 400, "reads": 0},
+                {"stage": "rows", "time_us": 6_900, "reads": 31, "read_bytes": 126_976, "read_wait_us": 6_000},
+            ],
             "disk_reads": 31, "disk_bytes": 126_976,
             "segments": [
                 {"segment": 3, "using": "", "index": "ivf", "strategy": "codes", "rows": 90_000, "probes": 12, "codes_scanned": 4_000,
-                 "time_us": {"reads": 6_000, "compute": 1_400, "total": 7_400}},
-                {"segment": null, "using": "a", "index": "buffer", "strategy": "all", "rows": 7, "time_us": {"total": 10}},
+                 "time_us": 7_400},
+                {"segment": null, "using": "a", "index": "buffer", "strategy": "all", "rows": 7, "time_us": 10},
             ],
             "meaning": ["read \u{1b}[31mthis"],
         });
@@ -135,7 +155,12 @@ mod tests {
             told.contains("  31 reads of 0.13 MB in all, waited for 6.00 ms\n"),
             "{told}"
         );
-        assert!(told.contains("  segment 3: ivf (codes), 90000 rows, 7.40 ms\n    reads 6.00 ms, computing 1.40 ms\n    12 clusters, 4000 codes\n"), "{told}");
+        assert!(
+            told.contains("  segment 3: ivf (codes), 90000 rows, 7.40 ms\n    12 clusters, 4000 codes\n"),
+            "{told}"
+        );
+        let stages = "    ranking centroids                 0.40 ms\n    comparing vectors                 6.90 ms  31 reads, 0.13 MB, 6.00 ms\n";
+        assert!(told.contains(stages), "{told}");
         assert!(
             told.contains("  write buffer of `a`: buffer (all), 7 rows, 0.01 ms\n"),
             "{told}"

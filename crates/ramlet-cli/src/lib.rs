@@ -15,14 +15,18 @@ mod plan;
 mod profile;
 mod redirect;
 mod salvage;
+mod samples;
 mod search;
 mod serve;
 mod serve_settings;
 mod settings;
+mod snapshot_commands;
 mod snapshots;
+mod stairs;
 mod supervisor;
 mod text_schema;
 mod tls_settings;
+mod top;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;
@@ -48,6 +52,8 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(args),
         Command::Search(args) => search::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Snapshot(args) => snapshot_commands::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Machine(args) => machine::run(args),
         Command::Bench(args) => output::guarded(|| args.run()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::plan::{
     Cpu, Disk, Hardness, Ids, IndexKind, IndexWish, Layout, Machine, Memory, Outcome, Place, Plan, Spec,
-    Wish, Wishes, plan, plan_at_most,
+    Step, Wish, Wishes, plan, plan_at_most,
 };
 use ramlet::{Datatype, Distance};
 use ramlet_io::system::machine;
@@ -39,8 +39,17 @@ pub fn run(args: &PlanArgs) -> Result<()> {
     .map_err(|why| anyhow!("{why}"))?;
     match args.json {
         true => output::line(format_args!("{}", serde_json::to_string_pretty(&plan)?)),
-        false => output::text(text(&plan, &origin, bytes.is_some())),
+        false => {
+            let disk = |step: &Step| disk_of((&spec, &machine, &memory), step);
+            output::text(text(&plan, (&origin, &machine), bytes.is_some(), &disk))
+        }
     }
+}
+
+/// Bytes on disk of what a step is about.
+fn disk_of((spec, machine, memory): (&Spec, &Machine, &Memory), step: &Step) -> Option<u64> {
+    let of_step = plan(spec, machine, &memory.with(step.memory_bytes_min)).ok()?;
+    Some(of_step.chosen.disk_bytes)
 }
 
 fn spec_of(args: &PlanArgs) -> Spec {
@@ -129,7 +138,12 @@ fn measure(directory: &Path) -> Result<Machine> {
 }
 
 /// The plan for people.
-fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
+fn text(
+    plan: &Plan,
+    (origin, machine): (&str, &Machine),
+    memory_was_given: bool,
+    disk: &dyn Fn(&Step) -> Option<u64>,
+) -> String {
     let mut out = String::new();
     let chosen = &plan.chosen;
     let spec = &plan.spec;
@@ -177,7 +191,7 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
     }
     let _ = writeln!(
         out,
-        "{:<22}{:>8}{:>12}{:>12}   (the budget leaves {} for data)\n",
+        "{:<22}{:>8}{:>12}{:>12}\nthe budget leaves {} for data\n",
         "in all",
         "",
         megabytes(chosen.ram_bytes, false),
@@ -202,37 +216,36 @@ fn text(plan: &Plan, origin: &str, memory_was_given: bool) -> String {
         milliseconds(speed.latency_us_p99),
         duration(chosen.build_seconds)
     );
-    staircase(&mut out, plan);
+    staircase(&mut out, plan, machine.ram_bytes, disk);
     for sentence in &plan.assumptions {
         let _ = writeln!(out, "- {sentence}");
     }
     out
 }
 
-/// What more or less memory would bring.
-fn staircase(out: &mut String, plan: &Plan) {
+/// What more or less memory would bring, in 80 columns. More memory than the machine has is of use to nobody.
+fn staircase(out: &mut String, plan: &Plan, ram_bytes: u64, disk: &dyn Fn(&Step) -> Option<u64>) {
     let _ = writeln!(
         out,
-        "{:<10}{:<6}{:<29}{:>9}{:>8}{:>9}{:>11}{:>8}  in RAM",
-        "--memory", "index", "layout", "data", "reads", "CPU us", "queries/s", "p50 ms"
+        "{:<9}{:<6}{:<27}{:>8}{:>8}{:>11}{:>8}",
+        "--memory", "index", "layout", "disk", "reads", "queries/s", "p50 ms"
     );
-    for step in &plan.steps {
+    let usable = |step: &&Step| step.chosen || ram_bytes == 0 || step.memory_bytes_min <= ram_bytes;
+    for step in plan.steps.iter().filter(usable) {
         let _ = writeln!(
             out,
-            "{:<10}{:<6}{:<29}{:>9}{:>8}{:>9}{:>11}{:>8}  {}{}",
+            "{:<9}{:<6}{:<27}{:>8}{:>8}{:>11}{:>8}{}",
             megabytes(step.memory_bytes_min, true).replace(' ', ""),
             index_name(step.index),
             layout_name(step.layout),
-            megabytes(step.ram_bytes, false),
+            disk(step).map_or("-".to_owned(), |bytes| megabytes(bytes, true).replace(' ', "")),
             match step.scan_bytes_per_query {
                 0.0 => format!("{:.1}", step.reads_per_query),
                 bytes => megabytes(bytes as u64, false).replace(' ', ""),
             },
-            microseconds(step.speed.cpu_us),
             queries(step.speed.qps),
             milliseconds(step.speed.latency_us_p50),
-            step.in_ram.join(", "),
-            if step.chosen { "  <" } else { "" },
+            if step.chosen { " <" } else { "" },
         );
     }
     let _ = writeln!(out);

@@ -20,6 +20,8 @@
 //! there are no more, and those wanted lie farther. Deleted rows that are met are kept too: with so many of them nearer than the last row
 //! wanted, as many more of all rows are aimed at, and from there the search goes in rounds.
 
+use ramlet_io::Clock;
+
 use crate::calibration::DEPTHS;
 use crate::{Allowed, TopK};
 
@@ -71,6 +73,9 @@ pub(crate) struct Rounds {
     gone: TopK,
     /// Nearest of all rows, deleted ones too, that the first clusters hold.
     aimed: f64,
+    /// Lent for one search; and what it said when the first clusters were chosen.
+    clock: Option<Clock>,
+    ranked_at: u64,
 }
 
 impl Rounds {
@@ -80,8 +85,19 @@ impl Rounds {
         TopK::bytes_for(candidates.saturating_sub(CANDIDATES_KEPT)) as u64
     }
 
+    /// Searches are timed from now on, or no longer.
+    pub(crate) fn set_clock(&mut self, clock: Option<Clock>) {
+        (self.clock, self.ranked_at) = (clock, 0);
+    }
+
+    /// When the centroids were ranked and the first clusters chosen; `None`: none were, or nothing is timed.
+    pub(crate) fn ranked_at(&self) -> Option<u64> {
+        (self.ranked_at > 0).then_some(self.ranked_at)
+    }
+
     /// A search for the `k` nearest begins; one that is `told` how many clusters to visit has no rounds without a filter.
     pub(crate) fn start(&mut self, k: usize, allowed: &Allowed<'_>, told: bool) {
+        self.ranked_at = 0;
         self.by_payload = allowed.filter.is_some();
         self.filtered = self.by_payload || allowed.only.is_some();
         self.deep = !self.filtered && !told && k > MEASURED;
@@ -152,6 +168,7 @@ impl Rounds {
     /// Clusters of the first round: `probes` says how many hold so many nearest of all. For the `k` nearest of a share that
     /// is half of the way, since near the query there may be more of them, and two rounds follow at least. Without a filter one does.
     pub(crate) fn first(&mut self, k: usize, share: f64, probes: impl Fn(f64) -> u32) -> usize {
+        self.ranked_at = self.clock.map_or(0, |clock| clock());
         self.aimed = k as f64 / share;
         match self.is_in_rounds() {
             true if self.filtered => {

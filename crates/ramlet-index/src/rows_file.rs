@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ramlet_format::rows::RowsMeta;
-use ramlet_io::{BlockFile, IoContext};
+use ramlet_io::{BlockFile, IoContext, SearchStage};
 use ramlet_memory::AnonBuf;
 
 use crate::cached_rows::{CachedRows, CachedView};
@@ -17,6 +17,8 @@ pub struct RowsFile {
     file: Arc<BlockFile>,
     meta: RowsMeta,
     in_ram: Option<CachedRows>,
+    /// What its reads are for.
+    stage: SearchStage,
 }
 
 impl RowsFile {
@@ -29,7 +31,18 @@ impl RowsFile {
             file,
             meta,
             in_ram: None,
+            stage: SearchStage::Rows,
         })
+    }
+
+    /// Reading it counts for this stage of a search, in place of [`SearchStage::Rows`].
+    pub fn for_stage(mut self, stage: SearchStage) -> RowsFile {
+        self.stage = stage;
+        self
+    }
+
+    pub(crate) fn stage(&self) -> SearchStage {
+        self.stage
     }
 
     /// Single rows come from `rows`, which are its own, where they are there.
@@ -120,9 +133,12 @@ impl RowsFile {
         buf: &'a mut AnonBuf,
     ) -> Result<&'a [u8]> {
         let block_pages = self.block_pages();
-        Ok(self
+        let before = io.enter(self.stage);
+        let read = self
             .file
-            .read_run(io, self.page(first_block), blocks * block_pages, block_pages, buf)?)
+            .read_run(io, self.page(first_block), blocks * block_pages, block_pages, buf);
+        io.enter(before);
+        Ok(read?)
     }
 
     /// The blocks of `reads` one after another; through the cache.
@@ -132,7 +148,10 @@ impl RowsFile {
         reads: &[(u64, u32)],
         buf: &'b mut AnonBuf,
     ) -> Result<&'b [u8]> {
-        self.file.read_many(io, reads, buf)?;
+        let before = io.enter(self.stage);
+        let read = self.file.read_many(io, reads, buf);
+        io.enter(before);
+        read?;
         Ok(&buf[..reads.len() * self.block_bytes()])
     }
 
@@ -143,7 +162,10 @@ impl RowsFile {
         reads: &[(u64, u32)],
         buf: &'b mut AnonBuf,
     ) -> Result<&'b [u8]> {
-        self.file.read_many_behind(io, reads, (buf, 0), false)?;
+        let before = io.enter(self.stage);
+        let read = self.file.read_many_behind(io, reads, (buf, 0), false);
+        io.enter(before);
+        read?;
         Ok(&buf[..reads.len() * self.block_bytes()])
     }
 

@@ -37,8 +37,20 @@ pub(crate) struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
+    /// What `job` takes counts for the stage that rows of this file are compared in.
+    fn comparing<T>(&mut self, file: &RowsFile, job: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.io.enter(file.stage());
+        let done = job(self);
+        self.io.enter(before);
+        done
+    }
+
     /// Streams the positions `wanted` in runs as large as `buf`.
     pub(crate) fn scan_run(&mut self, file: &RowsFile, wanted: Range<u32>, buf: &mut AnonBuf) -> Result<()> {
+        self.comparing(file, |search| search.compare_run(file, wanted, buf))
+    }
+
+    fn compare_run(&mut self, file: &RowsFile, wanted: Range<u32>, buf: &mut AnonBuf) -> Result<()> {
         let per_block = file.rows_per_block();
         let blocks_at_once = file.blocks_in(buf)?;
         let view = file.in_ram();
@@ -56,6 +68,18 @@ impl Search<'_, '_> {
 
     /// Visits single positions, ascending: only their blocks are read, as many at once as fit `buf`.
     pub(crate) fn scan_positions(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
+        self.comparing(file, |search| {
+            search.compare_positions(file, positions, reads, buf)
+        })
+    }
+
+    fn compare_positions(
         &mut self,
         file: &RowsFile,
         positions: &[u32],
@@ -90,6 +114,18 @@ impl Search<'_, '_> {
         (reads, blocks): (&mut Vec<(u64, u32)>, &mut Vec<u32>),
         buf: &mut AnonBuf,
     ) -> Result<()> {
+        self.comparing(file, |search| {
+            search.compare_blocks_of(file, positions, (reads, blocks), buf)
+        })
+    }
+
+    fn compare_blocks_of(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        (reads, blocks): (&mut Vec<(u64, u32)>, &mut Vec<u32>),
+        buf: &mut AnonBuf,
+    ) -> Result<()> {
         let view = file.in_ram();
         let (here, mut rest) = in_ram(view.as_ref(), positions);
         for (position, row) in here {
@@ -112,6 +148,17 @@ impl Search<'_, '_> {
 
     /// Shows `each` the distances of the rows at single positions, ascending, and the rows.
     pub(crate) fn read_distances(
+        &mut self,
+        file: &RowsFile,
+        positions: &[u32],
+        reads: &mut Vec<(u64, u32)>,
+        buf: &mut AnonBuf,
+        each: impl FnMut(u32, f32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.comparing(file, |search| search.distances(file, positions, reads, buf, each))
+    }
+
+    fn distances(
         &mut self,
         file: &RowsFile,
         positions: &[u32],

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use ramlet_io::Clock;
 use ramlet_memory::AnonBuf;
 
 use crate::rounds::Rounds;
@@ -54,6 +55,16 @@ impl IndexScratch {
     /// Where blocks are read to, for indexes whose rows are read elsewhere.
     pub fn buffer(&mut self) -> &mut AnonBuf {
         &mut self.buf
+    }
+
+    /// From now on a search notes when its centroids were ranked, or no longer.
+    pub fn set_clock(&mut self, clock: Option<Clock>) {
+        self.rounds.set_clock(clock);
+    }
+
+    /// When the last search had ranked its centroids, by the clock; `None`: there were none, or there was no clock.
+    pub fn ranked_at(&self) -> Option<u64> {
+        self.rounds.ranked_at()
     }
 
     /// Scratch that reads into `buf`. 256 KiB to 1 MiB is a good size; it grows only if a single block doesn't fit.

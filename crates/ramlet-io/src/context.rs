@@ -1,5 +1,6 @@
 //! What a thread needs to read: its reader and its counters.
 
+use crate::stages::{SearchStage, StageUse, Stages};
 use crate::storage::{BatchRead, BatchReader, Result, Storage};
 
 /// One per thread: how it reads many blocks at once, and how much it has read.
@@ -9,6 +10,10 @@ pub struct IoContext {
     clock: Option<Clock>,
     waited_ns: u64,
     waits: u64,
+    stage: SearchStage,
+    /// When the stage began, and the totals then.
+    begun: StageUse,
+    stages: Stages,
 }
 
 /// Nanoseconds since some moment of the process, never less than before. It comes from outside: nothing below the server reads a clock of its own.
@@ -33,6 +38,9 @@ impl IoContext {
             clock: None,
             waited_ns: 0,
             waits: 0,
+            stage: SearchStage::Other,
+            begun: StageUse::default(),
+            stages: Stages::default(),
         }
     }
 
@@ -55,12 +63,67 @@ impl IoContext {
 
     /// The counters, which start again at zero.
     pub fn take_stats(&mut self) -> IoStats {
+        // Totals that a stage began with are of these.
+        (self.begun.reads, self.begun.bytes) = (0, 0);
         std::mem::take(&mut self.stats)
     }
 
     /// From now on waiting is timed, or no longer. Without a clock nothing is: a search that nobody wants explained asks for no time.
     pub fn set_clock(&mut self, clock: Option<Clock>) {
         self.clock = clock;
+        self.stage = SearchStage::Other;
+        self.begun = self.so_far();
+        self.stages = Stages::default();
+    }
+
+    pub fn clock(&self) -> Option<Clock> {
+        self.clock
+    }
+
+    /// From now on time and reads count for this stage; for which they did so far. Without a clock it is a branch.
+    pub fn enter(&mut self, stage: SearchStage) -> SearchStage {
+        let before = self.stage;
+        if self.clock.is_some() && stage != before {
+            self.note_stage();
+            self.stage = stage;
+        }
+        before
+    }
+
+    pub fn stage(&self) -> SearchStage {
+        self.stage
+    }
+
+    /// What went into each stage since the last call, or since there was a clock; none without one. What comes next is [`SearchStage::Other`].
+    pub fn take_stages(&mut self) -> Option<Stages> {
+        self.clock?;
+        self.note_stage();
+        self.stage = SearchStage::Other;
+        Some(std::mem::take(&mut self.stages))
+    }
+
+    fn note_stage(&mut self) {
+        let now = self.so_far();
+        self.stages.of_mut(self.stage).add(&now.without(&self.begun));
+        self.begun = now;
+    }
+
+    /// Totals since the context was made; `ns` is the clock's.
+    fn so_far(&self) -> StageUse {
+        StageUse {
+            ns: self.now(),
+            ..self.read_so_far()
+        }
+    }
+
+    /// The same of reads alone: no clock is asked.
+    pub fn read_so_far(&self) -> StageUse {
+        StageUse {
+            ns: 0,
+            waited_ns: self.waited_ns,
+            reads: self.stats.reads,
+            bytes: self.stats.bytes,
+        }
     }
 
     /// What the clock says, nanoseconds; 0 without one.

@@ -20,6 +20,7 @@ mod reader;
 mod record_cache;
 mod rolling;
 mod sim;
+mod stages;
 pub mod storage;
 pub mod system;
 
@@ -35,4 +36,5 @@ pub use ram::RamStorage;
 pub use record_cache::{RecordCache, RecordStats, Symbols};
 pub use rolling::{Period, RollingBounds, RollingFiles};
 pub use sim::{CrashPoints, CrashState, Fault, FaultOp, SimStorage};
+pub use stages::{SearchStage, StageUse, Stages};
 pub use storage::*;

@@ -25,6 +25,7 @@ use crate::stats::RequestStats;
 use crate::steps::clock;
 use crate::tls::Tls;
 use crate::unindexed::Unindexed;
+use crate::waits::Waits;
 
 /// The server's state: one per process, shared by all connections.
 pub struct App {
@@ -70,6 +71,7 @@ pub struct App {
     pub(crate) refusals: Refusals,
     pub(crate) slow: SlowLog,
     pub(crate) read_waits: ReadWaits,
+    pub(crate) waits: Waits,
     pub(crate) issues: Known,
     pub(crate) rates: Rates,
     pub(crate) quotas: Quotas,
@@ -116,11 +118,12 @@ impl App {
             machine: options.machine,
             balancer: Arc::new(Balancer::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
-            unindexed: Unindexed::default(),
+            unindexed: Unindexed::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
             refusals: Refusals::default(),
             slow,
             read_waits: ReadWaits::default(),
-            issues: Known::default(),
+            waits: Waits::default(),
+            issues: Known::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
             rates: Rates::default(),
             quotas: Quotas::load(&options.engine),
             started: Instant::now(),

@@ -11,7 +11,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PAT
 /// Seconds that a browser may remember the answer to a preflight.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("3600");
 const ANY: HeaderValue = HeaderValue::from_static("*");
-const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, content-disposition");
+const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, content-disposition, x-request-id");
 
 /// Whether a page asks and may be answered.
 pub fn asked(keys: &Keys, headers: &HeaderMap) -> bool {

@@ -30,6 +30,7 @@ use crate::limits;
 use crate::out::Form;
 use crate::params::QueryParams;
 use crate::pieces::Sent;
+use crate::request_id;
 use crate::route::{Route, shown_path};
 use crate::slow_log::Ended;
 use crate::stats::Endpoint;
@@ -45,11 +46,13 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let collection = collection_of(route, request.uri()).filter(|_| counted);
     let is_page = cors::asked(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
+    let id = request_id::of(request.headers());
     let (steps, mut body) = (app.slow.steps(start), None);
     let of = (start, steps.as_ref(), &mut body);
     let result = caught(pin!(answer(route, &app, request, of))).await;
     if let Err(e) = &result {
-        app.refusals.note(e.refusal, (e.status, &e.message), route.path);
+        let request = (route.path, request_id::text(&id));
+        app.refusals.note(e.refusal, (e.status, &e.message), request);
     }
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
@@ -77,6 +80,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     app.slow.note(&Ended {
         name: route.name.unwrap_or(route.path),
         path: route.path,
+        id: request_id::text(&id),
         collection: collection.as_deref(),
         status: response.status().as_u16(),
         took,
@@ -144,6 +148,7 @@ async fn answer(
     admit(app, (&grant, &record), asks, start).await?;
     let rule = route.body.within(app.body_bytes_max);
     let (body, held) = read_body(&parts.headers, &mut unread, rule, &app.requests).await?;
+    app.waits.note_memory(held.waited());
     *kept = app.slow.kept(&body);
     let incoming = Incoming {
         query: raw_query,

@@ -155,10 +155,6 @@ impl From<ramlet::Error> for ApiError {
         } else {
             format!("{prefix}{text}")
         };
-        // Refusals have a line of their own.
-        if status.is_server_error() && Refusal::of_kind(e.kind()).is_none() {
-            tracing::error!(kind = ?e.kind(), "{message}");
-        }
         ApiError {
             budget: e.budget_bytes(),
             refusal: Refusal::of_kind(e.kind()),

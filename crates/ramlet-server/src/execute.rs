@@ -47,10 +47,12 @@ impl Call {
         T: Send + 'static,
         F: FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static,
     {
-        let noted = self.request.steps.clone().map(|steps| (steps, Instant::now()));
+        let (steps, app, queued) = (self.request.steps.clone(), self.app.clone(), Instant::now());
         move |scratch: &mut Scratch| {
-            if let Some((steps, queued)) = noted {
-                steps.note_queue(queued.elapsed());
+            let waited = queued.elapsed();
+            app.waits.queue.note(waited);
+            if let Some(steps) = steps {
+                steps.note_queue(waited);
                 scratch.set_clock(clock);
             }
             job(scratch)
@@ -61,6 +63,7 @@ impl Call {
     async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<Held> {
         if self.admitted.held.bytes() <= limits::WAIT_BYTES {
             let held = Held::in_time(bytes, from).await?;
+            self.app.waits.note_memory(held.waited());
             if let Some(steps) = &self.request.steps {
                 steps.note_memory(held.waited());
             }

@@ -23,6 +23,7 @@ use crate::graceful_close::{SentBody, begin, serve_to_end};
 use crate::held_bytes::Held;
 use crate::http2::serve_http2;
 use crate::limits;
+use crate::request_id::{self, REQUEST_ID};
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
 
@@ -57,9 +58,11 @@ pub async fn serve_http1(
     let service = service_fn(|mut request| {
         let in_flight = guard.in_flight();
         name_peer(&mut request, app.audit.as_ref(), place.peer);
+        let id = request_id::name(request.headers_mut());
         let answered = body_drain::answer_drained(router.clone(), request, in_flight.body_wait());
         async move {
             let mut response = answered.await;
+            response.headers_mut().insert(REQUEST_ID, id);
             if in_flight.is_last() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);

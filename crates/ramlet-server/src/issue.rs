@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use ramlet_memory::Consumer;
 use serde_json::{Value, json};
 
+use crate::held_bytes::Held;
 use crate::limits;
 
 /// One thing that is wrong, until it isn't.
@@ -56,30 +58,61 @@ impl Issue {
     }
 }
 
-/// What a plan said of a collection's next step of memory, with as many points as it had.
+/// What a plan said of the next stair of memory, with as many collections and points as there were.
 struct Planned {
-    collection: String,
+    collections: usize,
     points: u64,
     at: Instant,
     said: Option<Issue>,
 }
 
 /// Which issues were there the last time, and how many of each code.
-#[derive(Default)]
 pub struct Known {
     of: Mutex<(BTreeSet<(&'static str, String)>, [u64; CODES.len()])>,
+    /// What is held for the set.
+    held: Mutex<Held>,
+    from: Consumer,
     planned: Mutex<Option<Planned>>,
 }
 
+/// What an issue takes in the set, beside its name.
+const KNOWN_BYTES: u64 = 128;
+
 impl Known {
+    /// `from`: pays for the names of what is known.
+    pub fn new(from: Consumer) -> Known {
+        Known {
+            of: Mutex::default(),
+            held: Mutex::default(),
+            from,
+            planned: Mutex::default(),
+        }
+    }
+
+    /// Of these issues the first that there is memory for: of the others the log says nothing.
+    fn held<'a>(&self, found: &'a [Issue]) -> &'a [Issue] {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut bytes, mut count) = (0, 0);
+        for issue in found {
+            let more = bytes + KNOWN_BYTES + issue.instance.len() as u64;
+            if held.at_least(more, &self.from).is_err() {
+                break;
+            }
+            (bytes, count) = (more, count + 1);
+        }
+        held.shrink_to(bytes);
+        &found[..count]
+    }
+
     /// These are there now; what is new and what is over is told in the log.
     pub fn tell(&self, found: &[Issue]) {
-        let now: BTreeSet<_> = found
+        let told = self.held(found);
+        let now: BTreeSet<_> = told
             .iter()
             .map(|issue| (issue.code, issue.instance.clone()))
             .collect();
         let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        for issue in found {
+        for issue in told {
             if !known.0.contains(&(issue.code, issue.instance.clone())) {
                 let collection = issue.collection.as_deref().unwrap_or_default();
                 tracing::warn!(code = issue.code, collection, "issue: {}", issue.description);
@@ -92,17 +125,17 @@ impl Known {
         *known = (now, CODES.map(count));
     }
 
-    /// What `plan` says of a collection with so many points: asked anew when they are other ones by a twentieth, or it is long ago. A plan takes some
+    /// What `plan` says of so many collections and points: asked anew when they are other ones by a twentieth, or it is long ago. A plan takes some
     /// milliseconds, and tells the same each time.
     pub fn planned(
         &self,
-        collection: &str,
+        collections: usize,
         points: u64,
         plan: impl FnOnce() -> Option<Issue>,
     ) -> Option<Issue> {
         let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |p: &Planned| {
-            p.collection == collection
+            p.collections == collections
                 && p.points.abs_diff(points) <= points / 20
                 && p.at.elapsed() < limits::PLAN_KEPT
         };
@@ -111,7 +144,7 @@ impl Known {
         }
         let said = plan();
         *planned = Some(Planned {
-            collection: collection.to_owned(),
+            collections,
             points,
             at: Instant::now(),
             said: said.clone(),
@@ -127,7 +160,25 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use ramlet_memory::Ledger;
+
     use super::*;
+
+    fn known(bytes: u64) -> Known {
+        Known::new(Ledger::new(bytes).consumer("issues", bytes))
+    }
+
+    #[test]
+    fn what_there_is_no_memory_for_is_counted_alone() {
+        let known = known(300);
+        let all = ["a", "b", "c"].map(|name| issue(CODES[3], name));
+        known.tell(&all);
+        assert_eq!(known.counts()[3], 3);
+        let ledger = known.from.ledger().clone();
+        assert_eq!(ledger.used(), 2 * (KNOWN_BYTES + 1));
+        known.tell(&[]);
+        assert_eq!(ledger.used(), 0);
+    }
 
     fn issue(code: &'static str, name: &str) -> Issue {
         Issue::new(code, name, "it is so".to_owned(), Value::Null)
@@ -135,7 +186,7 @@ mod tests {
 
     #[test]
     fn issues_are_counted_by_code_until_they_are_over() {
-        let known = Known::default();
+        let known = known(1 << 20);
         known.tell(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
         assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1]);
         known.tell(&[issue(CODES[3], "b")]);
@@ -144,23 +195,23 @@ mod tests {
 
     #[test]
     fn a_plan_is_asked_anew_when_there_are_other_points() {
-        let known = Known::default();
+        let known = known(1 << 20);
         let asked = std::cell::Cell::new(0);
-        let plan = |name: &str, points: u64| {
-            known.planned(name, points, || {
+        let plan = |collections: usize, points: u64| {
+            known.planned(collections, points, || {
                 asked.set(asked.get() + 1);
-                Some(issue(CODES[6], name))
+                Some(issue(CODES[6], "a"))
             })
         };
-        for (name, points, times) in [
-            ("a", 1_000, 1),
-            ("a", 1_040, 1),
-            ("a", 1_100, 2),
-            ("b", 1_100, 3),
-            ("b", 1_100, 3),
+        for (collections, points, times) in [
+            (1, 1_000, 1),
+            (1, 1_040, 1),
+            (1, 1_100, 2),
+            (2, 1_100, 3),
+            (2, 1_100, 3),
         ] {
-            assert_eq!(plan(name, points), Some(issue(CODES[6], name)));
-            assert_eq!(asked.get(), times, "{name} {points}");
+            assert_eq!(plan(collections, points), Some(issue(CODES[6], "a")));
+            assert_eq!(asked.get(), times, "{collections} {points}");
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ramlet::plan::{Machine, Memory, plan};
-use ramlet::{Collection, CollectionInfo, ErrorKind};
+use ramlet::plan::Machine;
+use ramlet::{Collection, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::handlers::plan::of_collection;
 use crate::issue::Issue;
 use crate::limits;
+use crate::staircase::{self, Stair, Staircase};
 use crate::unindexed::Met;
 use crate::wire::explain::grouped;
 
@@ -20,24 +20,29 @@ fn by_hand(what: impl Into<String>) -> Value {
 
 /// All that is wrong with the collections of these names, and with what they share.
 pub fn find(app: &App, names: &[String]) -> Vec<Issue> {
-    let mut all: Vec<Issue> = names.iter().flat_map(|name| of_one(app, name)).collect();
-    all.extend(budget_too_small(app, names));
+    let (mut all, mut points) = (Vec::new(), 0);
+    for name in names {
+        points += of_one(app, name, &mut all);
+    }
+    all.extend(budget_too_small(app, names, points));
     all.extend(slow_disk(app));
     all
 }
 
-fn of_one(app: &App, name: &str) -> Vec<Issue> {
+/// Adds those of one collection; its points. Its figures are asked for once.
+fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
     let collection = match app.engine.collection(name) {
         Ok(collection) => collection,
         Err(e) if e.kind() == ErrorKind::CollectionClosed => {
             let solution = by_hand("`ramlet check` tells more; delete it, or restore it from a snapshot");
-            return vec![Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution)];
+            all.push(Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution));
+            return 0;
         }
         // Deleted meanwhile.
-        Err(_) => return Vec::new(),
+        Err(_) => return 0,
     };
-    let mut all = Vec::new();
-    if let Some(error) = collection.info().optimizer_error {
+    let info = collection.info();
+    if let Some(error) = info.optimizer_error {
         let (code, description, solution) = match collection.has_stopped() {
             true => (
                 "WRITES_STOPPED",
@@ -59,7 +64,7 @@ fn of_one(app: &App, name: &str) -> Vec<Issue> {
     };
     let met = app.unindexed.of(collection.id(), is_indexed);
     all.extend(met.iter().map(|met| unindexed(name, met)));
-    all
+    info.points_count
 }
 
 /// As the API words it, with the request that ends it.
@@ -142,57 +147,57 @@ fn without_index(collection: &Collection, name: &str) -> Vec<Issue> {
 const FASTER_MIN: f64 = 2.0;
 const MEMORY_TIMES_MAX: u64 = 4;
 
-/// The collection that most of the data is in, if the next step of its plan's staircase is much faster.
-fn budget_too_small(app: &App, names: &[String]) -> Option<Issue> {
-    let open = names
-        .iter()
-        .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
-    let sized: Vec<_> = open.map(|(name, collection)| (name, collection.info())).collect();
-    let points: u64 = sized.iter().map(|(_, info)| info.points_count).sum();
-    let (name, info) = sized.into_iter().max_by_key(|(_, info)| info.points_count)?;
-    // A plan is about one collection: where others are of much weight it would promise too much.
-    if info.points_count < limits::PLANNED_POINTS_MIN || info.points_count * 10 < points * 9 {
+/// If a stair of memory above is much faster, with all that is stored.
+fn budget_too_small(app: &App, names: &[String], points: u64) -> Option<Issue> {
+    if points < limits::PLANNED_POINTS_MIN {
         return None;
     }
-    app.issues
-        .planned(name, info.points_count, || next_step(app, name, &info))
+    app.issues.planned(names.len(), points, || {
+        next_stair(&staircase::of_stored(app, names))
+    })
 }
 
-/// What the plan of a collection says of more memory.
-fn next_step(app: &App, name: &str, info: &CollectionInfo) -> Option<Issue> {
-    let spec = of_collection(info, "").ok()?;
-    let budget = app.engine.budget();
-    let mut memory = Memory::of_server(budget.memory_bytes);
-    memory.search_threads = Some(budget.search_threads);
-    let machine = app.machine.get().cloned().unwrap_or_else(Machine::default);
-    let now = plan(&spec, &machine, &memory).ok()?;
-    let own = budget.memory_bytes;
-    let larger = |step: &&ramlet::plan::Step| {
-        step.memory_bytes_min > own
-            && step.memory_bytes_min <= own.saturating_mul(MEMORY_TIMES_MAX)
-            && step.speed.qps >= FASTER_MIN * now.chosen.speed.qps
+/// What the staircase says of more memory.
+fn next_stair(stairs: &Staircase) -> Option<Issue> {
+    let own = stairs.memory_bytes;
+    let now = &stairs.stairs[stairs.here()?];
+    let larger = |stair: &&Stair| {
+        stair.memory_bytes_min > own
+            && stair.memory_bytes_min <= own.saturating_mul(MEMORY_TIMES_MAX)
+            && stair.queries_per_s >= FASTER_MIN * now.queries_per_s
     };
-    let step = now
-        .steps
-        .iter()
-        .filter(larger)
-        .min_by_key(|step| step.memory_bytes_min)?;
-    let (more, times) = (step.memory_bytes_min - own, step.speed.qps / now.chosen.speed.qps);
+    let stair = stairs.stairs.iter().find(larger)?;
+    let (more, times) = (
+        stair.memory_bytes_min - own,
+        stair.queries_per_s / now.queries_per_s,
+    );
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    let whose = match stairs.only_collection() {
+        Some(name) => format!("searches of collection '{name}'"),
+        None => "searches of all collections, on average,".to_owned(),
+    };
     let description = format!(
-        "+{} MB: searches of collection '{name}' about {times:.0} times faster. Its data is larger than what --memory {}MB can keep in RAM: a search takes \
+        "+{} MB: {whose} about {times:.0} times faster. The data is larger than what --memory {}MB can keep in RAM: a search takes \
          about {:.0} reads, with {} MB {:.0}. These figures are reckoned",
         megabytes(more),
         megabytes(own),
-        now.chosen.reads_per_query,
-        megabytes(step.memory_bytes_min),
-        step.reads_per_query
+        now.reads_per_query,
+        megabytes(stair.memory_bytes_min),
+        stair.reads_per_query
     );
     let solution = by_hand(format!(
-        "start with --memory {}MB; `ramlet plan` and POST /plan tell all steps",
-        megabytes(step.memory_bytes_min)
+        "start with --memory {}MB; GET /plan tells all steps",
+        megabytes(stair.memory_bytes_min)
     ));
-    Some(Issue::new("BUDGET_TOO_SMALL", name, description, solution))
+    Some(Issue {
+        collection: stairs.only_collection().map(str::to_owned),
+        ..Issue::new(
+            "BUDGET_TOO_SMALL",
+            stairs.only_collection().unwrap_or("server"),
+            description,
+            solution,
+        )
+    })
 }
 
 /// Reads or syncs that take much longer than the disk did when it was measured.
@@ -253,6 +258,32 @@ fn usual_read_us(app: &App) -> (u64, bool) {
     // Of a batch of 64 the last one is waited for.
     let usual = disk.latency_us_p99.max(64.0 * 1e6 / disk.iops_depth64.max(1.0));
     ((usual as u64).max(limits::READ_US_MIN), machine.is_some())
+}
+
+/// Once, when there is something to say: what is stored needs so much, and more would bring so much.
+pub fn tell_stairs(app: &App) {
+    let stairs = staircase::of_stored(app, &app.engine.collection_names());
+    let Some(here) = stairs.here() else { return };
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    let told = |stair: &Stair| {
+        format!(
+            "{} MB: {:.0} queries/s, {:.1} reads each",
+            megabytes(stair.memory_bytes_min),
+            stair.queries_per_s,
+            stair.reads_per_query
+        )
+    };
+    let now = told(&stairs.stairs[here]);
+    let more: Vec<String> = stairs.stairs[here + 1..].iter().map(told).collect();
+    let more = if more.is_empty() {
+        "more would bring nothing".to_owned()
+    } else {
+        more.join("; ")
+    };
+    tracing::info!(
+        points = stairs.points(),
+        "plan of what is stored: here, from {now}. Then {more}. Reckoned; GET /plan tells more"
+    );
 }
 
 /// Looks again; what is new and what is over is told in the log.

@@ -11,6 +11,9 @@ const MIB: u64 = 1 << 20;
 pub const UNINDEXED_PAYLOADS_MIN: u64 = 1_000;
 /// Fields that are told of.
 pub const UNINDEXED_FIELDS: usize = 64;
+
+/// Bytes for names of what is wrong: of issues, and of fields without an index.
+pub const ISSUES_BYTES: u64 = 128 * KIB;
 /// Bytes of the metadata that explains a call: clients take 8 KiB of all metadata when nothing else is said.
 pub const EXPLAIN_METADATA_BYTES: usize = 6 << 10;
 /// A request that takes so long is slow when nothing else is said.
@@ -19,6 +22,10 @@ pub const SLOW_DEFAULT: Duration = Duration::from_secs(1);
 pub const SLOW_ENTRIES: usize = 64;
 /// ... what is shown of a body and of how the search was done, bytes, ...
 pub const SLOW_BODY_BYTES: usize = 2 << 10;
+
+/// Messages of gRPC up to this are shown with a slow request, and what one takes as text meanwhile.
+pub const SLOW_MESSAGE_BYTES: usize = 16 << 10;
+pub const SLOW_MESSAGE_TEXT_BYTES: u64 = 128 << 10;
 pub const SLOW_EXPLAIN_BYTES: usize = 4 << 10;
 /// ... and the most that all take: of the budget, one in so many bytes.
 pub const SLOW_BYTES: u64 = 256 * KIB;

@@ -12,6 +12,8 @@ use crate::limits;
 pub struct ReadWaits {
     /// Searches so far: one in [`limits::SEARCHES_PER_TIMED`] is timed when nobody asks.
     searches: AtomicU64,
+    /// Searches that are over, their reads and bytes read: of all.
+    counts: [AtomicU64; 3],
     of: Mutex<Waits>,
 }
 
@@ -30,6 +32,19 @@ impl ReadWaits {
     pub fn is_next_timed(&self) -> bool {
         let before = self.searches.fetch_add(1, Ordering::Relaxed);
         before.is_multiple_of(limits::SEARCHES_PER_TIMED)
+    }
+
+    /// A search is over, timed or not.
+    pub fn count(&self, cost: &SearchCost) {
+        let all = [1, cost.disk_reads, cost.disk_bytes];
+        for (count, more) in self.counts.iter().zip(all).filter(|(_, more)| *more > 0) {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Searches that are over, their reads, and bytes of these.
+    pub fn counts(&self) -> [u64; 3] {
+        std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed))
     }
 
     /// A search that was timed.

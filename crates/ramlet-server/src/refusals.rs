@@ -97,8 +97,19 @@ struct OfKind {
 
 impl Refusals {
     /// Counts an answer that is a refusal, and logs it if no other of its kind was logged in the last second.
-    pub fn note(&self, refusal: Option<Refusal>, (status, message): (StatusCode, &str), request: &str) {
-        let Some(refusal) = refusal else { return };
+    /// Other failures of the server itself have a line each. A request is its path and its id.
+    pub fn note(
+        &self,
+        refusal: Option<Refusal>,
+        (status, message): (StatusCode, &str),
+        (request, request_id): (&str, &str),
+    ) {
+        let Some(refusal) = refusal else {
+            if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED {
+                tracing::error!(status = status.as_u16(), request, request_id, "failed: {message}");
+            }
+            return;
+        };
         let (kind, name) = REFUSALS[refusal as usize];
         debug_assert_eq!(kind, refusal);
         if let Some(unlogged) = self.count_one(refusal, Instant::now()) {
@@ -106,6 +117,7 @@ impl Refusals {
                 kind = name,
                 status = status.as_u16(),
                 request,
+                request_id,
                 others_unlogged = unlogged,
                 "refused: {message}"
             );

@@ -9,7 +9,8 @@ use crate::call::Call;
 use crate::error::ApiResult;
 use crate::handlers::{
     aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
-    points, profiler, quotas, search, service, snapshots, telemetry, updates, vector_names,
+    points, profiler, projection, quotas, search, service, snapshots, stairs, telemetry, updates,
+    vector_names,
 };
 use crate::openapi;
 pub use crate::route::Route;
@@ -48,11 +49,15 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/openapi.json" Public NONE => described),
         route!("GET" "/dashboard" Public NONE => dashboard::page),
         route!("GET" "/dashboard/dashboard.js" Public NONE => dashboard::script),
+        route!("GET" "/dashboard/base.js" Public NONE => dashboard::base),
+        route!("GET" "/dashboard/manage.js" Public NONE => dashboard::manage),
+        route!("GET" "/dashboard/points.js" Public NONE => dashboard::points),
         route!("GET" "/dashboard/dashboard.css" Public NONE => dashboard::style),
         route!("GET" "/metrics" Read NONE => metrics::metrics),
         route!("GET" "/telemetry" ReadSome NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory as get_memory),
         route!("POST" "/plan" Read CONFIG => plan::make as plan_collection),
+        route!("GET" "/plan" ReadSome NONE => stairs::stored as plan_stored),
         route!("GET" "/cluster" Read NONE => cluster::status as cluster_status),
         route!("GET" "/cluster/telemetry" ReadSome NONE => cluster::telemetry),
         route!("POST" "/cluster/recover" Manage NONE => cluster::recover as recover_current_peer),
@@ -131,6 +136,7 @@ fn snapshot_routes() -> Vec<Route> {
         route!("POST" "/snapshots" Manage NONE => snapshots::create as create_full_snapshot),
         route!("GET" "/snapshots/{snapshot}" Read NONE => snapshots::download as get_full_snapshot),
         route!("DELETE" "/snapshots/{snapshot}" Manage NONE => snapshots::delete as delete_full_snapshot),
+        route!("GET" "/collections/{collection}/projection" Read NONE => projection::plane as project_points),
         route!("GET" "/collections/{collection}/snapshots" ReadFiles NONE => snapshots::list as list_snapshots),
         route!("POST" "/collections/{collection}/snapshots" WriteFiles NONE => snapshots::create as create_snapshot),
         route!("POST" "/collections/{collection}/snapshots/upload" Manage NONE => snapshots::upload as upload_snapshot),

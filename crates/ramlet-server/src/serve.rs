@@ -241,7 +241,7 @@ impl Acceptor {
     fn reject(&self, stream: &TcpStream, e: &ApiError) {
         self.app
             .refusals
-            .note(e.refusal, (e.status, &e.message), "a connection");
+            .note(e.refusal, (e.status, &e.message), ("a connection", ""));
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             reject(stream, e);
         }
@@ -303,10 +303,19 @@ async fn expire_points(engine: Arc<Engine>) {
 
 /// Looks now and then at what may be wrong, for the log and the metrics.
 async fn look_for_issues(app: Arc<App>) {
+    let mut first = true;
     loop {
         tokio::time::sleep(limits::ISSUES_PERIOD).await;
         let app = app.clone();
-        let _ = spawn_blocking(move || issues::look(&app)).await;
+        // By then the disk is measured, where it wasn't before.
+        let first = std::mem::take(&mut first);
+        let looked = spawn_blocking(move || {
+            if first {
+                issues::tell_stairs(&app);
+            }
+            issues::look(&app);
+        });
+        let _ = looked.await;
     }
 }
 

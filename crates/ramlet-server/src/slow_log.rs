@@ -43,6 +43,7 @@ struct Entry {
     count: u64,
     /// JSON.
     body: String,
+    request_id: String,
     explain: String,
     means: Vec<String>,
     us: StepsUs,
@@ -54,6 +55,8 @@ pub struct Ended<'a> {
     /// By the name of the audit log.
     pub name: &'static str,
     pub path: &'a str,
+    /// Of the client, or made: [`crate::request_id`].
+    pub id: &'a str,
     pub collection: Option<&'a str>,
     pub status: u16,
     pub took: Duration,
@@ -97,6 +100,16 @@ impl SlowLog {
         })
     }
 
+    /// The same of a message of gRPC; it becomes JSON when it proves to be slow.
+    pub fn kept_message(&self, message: &Bytes) -> Option<Bytes> {
+        self.threshold()?;
+        (message.len() <= limits::SLOW_MESSAGE_BYTES).then(|| message.clone())
+    }
+
+    pub fn is_slow(&self, took: Duration) -> bool {
+        self.threshold().is_some_and(|threshold| took >= threshold)
+    }
+
     /// Slow requests since the start.
     pub fn count(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
@@ -104,7 +117,7 @@ impl SlowLog {
 
     /// Keeps it and logs it, if it took long.
     pub fn note(&self, ended: &Ended<'_>) {
-        if self.threshold().is_none_or(|threshold| ended.took < threshold) {
+        if !self.is_slow(ended.took) {
             return;
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -139,8 +152,11 @@ impl SlowLog {
             entries.push_back(before);
             return;
         }
-        let texts =
-            body.len() + explain.len() + collection.len() + means.iter().map(String::len).sum::<usize>();
+        let texts = ended.id.len()
+            + body.len()
+            + explain.len()
+            + collection.len()
+            + means.iter().map(String::len).sum::<usize>();
         let bytes = (size_of::<Entry>() + texts) as u64 + ENTRY_BYTES_MORE;
         let held = loop {
             match self.from.reserve(bytes) {
@@ -157,6 +173,7 @@ impl SlowLog {
             timestamp: timestamp(),
             count,
             body,
+            request_id: ended.id.to_owned(),
             explain,
             means,
             us,
@@ -186,6 +203,7 @@ impl SlowLog {
         tracing::warn!(
             request = ended.name,
             path = ended.path,
+            request_id = ended.id,
             collection,
             status = ended.status,
             took_ms,
@@ -223,6 +241,7 @@ impl Entry {
             "duration": self.took.as_micros() as f64 / 1e6,
             "datetime": self.timestamp,
             "request_name": self.name,
+            "request_id": self.request_id,
             "approx_count": self.count,
             "request_body": json(&self.body),
             "memory_wait_us": self.us.memory_wait,
@@ -314,6 +333,7 @@ mod tests {
         log.note(&Ended {
             name,
             path: "/a",
+            id: "r1",
             collection: Some("c"),
             status: 200,
             took: Duration::from_millis(ms),
@@ -347,7 +367,10 @@ mod tests {
             .collect()
         };
         assert_eq!(of(&told), [(0.5, 1), (0.4, 1), (0.3, 3)]);
-        assert_eq!(told[2]["request_body"]["a"], 1);
+        assert_eq!(
+            (&told[2]["request_body"]["a"], &told[2]["request_id"]),
+            (&json!(1), &json!("r1"))
+        );
         assert_eq!(of(&log.told(1, Some("query"))), [(0.5, 1)]);
         assert_eq!(log.count(), 5);
     }

@@ -4,14 +4,44 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ramlet::{Collection, UnindexedField};
+use ramlet_memory::Consumer;
 
+use crate::held_bytes::Held;
 use crate::limits;
 
 /// What searches have met, at most [`limits::UNINDEXED_FIELDS`] fields: more than a person looks at.
-#[derive(Default)]
 pub struct Unindexed {
     /// By the collection's id, which no other ever gets, and the field's path.
-    fields: Mutex<BTreeMap<(String, String), Met>>,
+    fields: Mutex<Fields>,
+    /// Pays for them.
+    from: Consumer,
+}
+
+#[derive(Default)]
+struct Fields {
+    of: BTreeMap<(String, String), Met>,
+    held: Held,
+}
+
+/// What a field takes beside its path, which is there twice.
+const FIELD_BYTES: u64 = 256;
+
+impl Fields {
+    fn bytes(&self) -> u64 {
+        let each = self.of.keys();
+        each.map(|(id, key)| FIELD_BYTES + (id.len() + 2 * key.len()) as u64)
+            .sum()
+    }
+
+    /// Forgets those that `stays` doesn't keep.
+    fn retain(&mut self, stays: impl Fn(&str, &str) -> bool) {
+        let before = self.of.len();
+        self.of.retain(|(id, key), _| stays(id, key));
+        if self.of.len() < before {
+            let bytes = self.bytes();
+            self.held.shrink_to(bytes);
+        }
+    }
 }
 
 /// One field of a collection.
@@ -24,6 +54,13 @@ pub struct Met {
 }
 
 impl Unindexed {
+    pub fn new(from: Consumer) -> Unindexed {
+        Unindexed {
+            fields: Mutex::default(),
+            from,
+        }
+    }
+
     /// A search by these fields has read so many payloads; few aren't worth an index.
     pub fn note(&self, collection: &Collection, fields: &[UnindexedField], payloads: u64) {
         if payloads >= limits::UNINDEXED_PAYLOADS_MIN {
@@ -35,10 +72,15 @@ impl Unindexed {
         let mut all = self.lock();
         for field in fields {
             let key = (id.to_owned(), field.key.clone());
-            if all.len() >= limits::UNINDEXED_FIELDS && !all.contains_key(&key) {
-                return;
+            if !all.of.contains_key(&key) {
+                let more = FIELD_BYTES + (id.len() + 2 * field.key.len()) as u64;
+                let bytes = all.bytes() + more;
+                let has_room = all.of.len() < limits::UNINDEXED_FIELDS;
+                if !has_room || all.held.at_least(bytes, &self.from).is_err() {
+                    return;
+                }
             }
-            let met = all.entry(key).or_insert_with(|| Met {
+            let met = all.of.entry(key).or_insert_with(|| Met {
                 field: field.clone(),
                 payloads_max: 0,
                 searches: 0,
@@ -57,33 +99,39 @@ impl Unindexed {
     /// Of a collection, in the order of the fields. `is_indexed`: there is an index by now, and the field is forgotten.
     pub fn of(&self, id: &str, is_indexed: impl Fn(&str) -> bool) -> Vec<Met> {
         let mut all = self.lock();
-        all.retain(|(of, key), _| of != id || !is_indexed(key));
-        let own = all.iter().filter(|((of, _), _)| of == id);
+        all.retain(|of, key| of != id || !is_indexed(key));
+        let own = all.of.iter().filter(|((of, _), _)| of == id);
         own.map(|(_, met)| met.clone()).collect()
     }
 
     /// Of all collections: the number that the metrics tell.
     pub fn count(&self) -> usize {
-        self.lock().len()
+        self.lock().of.len()
     }
 
     /// Keeps those of the collections with these ids.
     pub fn keep(&self, is_there: impl Fn(&str) -> bool) {
-        self.lock().retain(|(id, _), _| is_there(id));
+        self.lock().retain(|id, _| is_there(id));
     }
 
     pub fn clear(&self) {
-        self.lock().clear();
+        self.lock().retain(|_, _| false);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Met>> {
+    fn lock(&self) -> MutexGuard<'_, Fields> {
         self.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ramlet_memory::Ledger;
+
     use super::*;
+
+    fn unindexed(bytes: u64) -> Unindexed {
+        Unindexed::new(Ledger::new(bytes).consumer("issues", bytes))
+    }
 
     fn field(key: &str, kind: &'static str) -> UnindexedField {
         UnindexedField {
@@ -94,7 +142,7 @@ mod tests {
 
     #[test]
     fn fields_are_met_again_and_forgotten_once_there_is_an_index() {
-        let met = Unindexed::default();
+        let met = unindexed(1 << 20);
         met.note_fields("1", &[field("a", "keyword"), field("b", "integer")], 2_000);
         met.note_fields("1", &[field("a", "text")], 1_500);
         met.note_fields("2", &[field("a", "keyword")], 9_000);
@@ -104,16 +152,24 @@ mod tests {
         assert_eq!(of[0].field.kinds, ["keyword", "text"]);
         let of = met.of("1", |key| key == "a");
         assert_eq!((of.len(), of[0].field.key.as_str()), (1, "b"));
+        let ledger = met.from.ledger().clone();
+        let before = ledger.used();
         met.keep(|id| id == "2");
         assert_eq!(met.count(), 1);
+        assert!(ledger.used() > 0 && ledger.used() < before);
+        met.clear();
+        assert_eq!(ledger.used(), 0);
     }
 
     #[test]
     fn there_is_an_end_to_it() {
-        let met = Unindexed::default();
+        let met = unindexed(1 << 20);
         for n in 0..2 * limits::UNINDEXED_FIELDS {
             met.note_fields("1", &[field(&n.to_string(), "keyword")], 2_000);
         }
         assert_eq!(met.count(), limits::UNINDEXED_FIELDS);
+        let few = unindexed(2 * (FIELD_BYTES + 3));
+        few.note_fields("1", &[field("a", "x"), field("b", "x"), field("c", "x")], 2_000);
+        assert_eq!(few.count(), 2, "as there is memory for");
     }
 }

@@ -842,6 +842,11 @@ impl Engine {
         &self.shared.watch
     }
 
+    /// Bytes of cached codes, vectors and records that gave way to who needed the memory, since the start.
+    pub fn evicted_bytes(&self) -> u64 {
+        self.consumers.caches.evicted_bytes()
+    }
+
     /// Searches that wait for a search thread.
     pub fn searches_waiting(&self) -> usize {
         self.slots.jobs.lock().expect("never poisoned").0.len()
@@ -854,8 +859,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            let what =
-                "searches wait already. This passes by itself: try again in a second, or send fewer at once";
+            let what = "searches wait. This passes by itself: try again in a second, or send fewer at once";
             return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} {what}")));
         }
         guard.0.push_back(job);
@@ -924,9 +928,8 @@ impl Engine {
 
     /// Collections that take no more writes until a restart, after a failed write to log or manifest, or a fault of the program.
     pub fn stopped_collections(&self) -> usize {
-        let there = self.shared.live_collections().into_iter();
-        let stopped = there.filter(|core| !core.is_dropped() && core.has_stopped.load(Ordering::Acquire));
-        stopped.count()
+        let stopped = |core: &&Arc<Core>| !core.is_dropped() && core.has_stopped.load(Ordering::Acquire);
+        self.shared.live_collections().iter().filter(stopped).count()
     }
 
     /// Readiness: false at the end, and where no collection takes writes any more.

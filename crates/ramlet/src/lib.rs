@@ -96,7 +96,7 @@ pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 /// Where an engine lies, and what it is given: all that [`Engine::open`] wants.
-pub use ramlet_io::{Backend, Clock, Storage, open_best};
+pub use ramlet_io::{Backend, Clock, SearchStage, StageUse, Stages, Storage, open_best};
 pub use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 pub use read::facet::{FacetHit, FacetRequest};
 pub use read::matrix::{Matrix, MatrixRequest};

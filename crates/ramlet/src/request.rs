@@ -1,5 +1,7 @@
 //! What can be asked of a collection.
 
+use ramlet_io::Stages;
+
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
@@ -245,7 +247,8 @@ pub struct Explained {
     /// Number of the segment; `None`: a memtable.
     pub segment: Option<u64>,
     /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer": a memtable; "text": lists of words, "payloads": texts without
-    /// lists; "scores": points compared by a score of several vectors, in all segments.
+    /// lists, or points of prefetches that are held against filters again; "scores": points compared by a score of several vectors, in all
+    /// segments; "fusion", "formula": what merges prefetches.
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
     /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a
@@ -274,7 +277,10 @@ pub struct Explained {
     pub pages_read: u64,
     /// Bytes of all reads: of the index, the filter and the payloads it was asked about.
     pub read_bytes: u64,
-    pub times: PartTimes,
+    /// Where the time went, and the reads of each stage; `None` without a clock ([`crate::Scratch::set_clock`]).
+    pub stages: Option<Box<Stages>>,
+    /// Nanoseconds in all.
+    pub total_ns: u64,
 }
 
 impl Explained {
@@ -282,20 +288,6 @@ impl Explained {
     pub fn payloads_checked(&self) -> u64 {
         if self.rechecked { self.rows_checked } else { 0 }
     }
-}
-
-/// Where the time of one segment or memtable went, nanoseconds. What is left of `total_ns` was computing: ranking centroids, comparing codes and rows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PartTimes {
-    pub total_ns: u64,
-    /// Finding the lists of a text query's words, and counting them.
-    pub lists_ns: u64,
-    /// Resolving the filter on payload indexes, and sampling how many rows match; reads included.
-    pub filter_ns: u64,
-    /// Reading payloads, and asking the filter about them; estimated from one in sixteen beyond the first 256.
-    pub checks_ns: u64,
-    /// Waiting for reads of vectors, codes and lists.
-    pub reads_ns: u64,
 }
 
 /// Called once, on an engine thread, when an update is durable and searchable, or has failed. All other updates wait meanwhile, so

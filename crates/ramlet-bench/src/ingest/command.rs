@@ -16,9 +16,9 @@ use crate::{ByteSize, OutputArgs, Progress, count};
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct IngestArgs {
-    /// Points to send; of a file at most so many
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = count)]
-    points: u64,
+    /// Points to send; of a file at most so many [default: 1000000; with --quick a fiftieth of that]
+    #[arg(long, value_name = "N", value_parser = count)]
+    points: Option<u64>,
     /// Dimensions of vectors that are made
     #[arg(long, value_name = "D", default_value_t = 768)]
     dim: usize,
@@ -67,7 +67,7 @@ pub struct IngestArgs {
     dir: PathBuf,
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A fiftieth of the points, in 128 MB unless --memory says otherwise: a minute
+    /// Fewer points unless --points says how many, in 128 MB unless --memory says otherwise: a minute
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -76,7 +76,8 @@ pub struct IngestArgs {
 
 const MEMORY_BYTES: u64 = 512_000_000;
 const QUICK_MEMORY_BYTES: u64 = 128_000_000;
-const QUICK_PART: u64 = 50;
+const POINTS: u64 = 1_000_000;
+const QUICK_POINTS: u64 = 20_000;
 const SECONDS_MAX: f64 = 3_600.0;
 
 impl IngestArgs {
@@ -108,7 +109,7 @@ impl IngestArgs {
             true => Ok(Duration::from_secs_f64(value)),
             false => bail!("--{name} {value}: 0 to {SECONDS_MAX} seconds are possible"),
         };
-        let part = if self.quick { QUICK_PART } else { 1 };
+        let default = if self.quick { QUICK_POINTS } else { POINTS };
         Ok(IngestOptions {
             source: match &self.data {
                 Some(path) => Source::File {
@@ -117,7 +118,7 @@ impl IngestArgs {
                 },
                 None => Source::Made { dims: self.dim },
             },
-            points: self.points.div_ceil(part),
+            points: self.points.unwrap_or(default),
             distance: self.distance,
             place: self.place(),
             api_key: self.api_key.clone(),

@@ -96,25 +96,37 @@ pub fn phases(ingest: &Ingest) -> Table {
     table
 }
 
+/// Dimensions of the article's vectors.
+const ARTICLE_DIMS: usize = 768;
+
+/// Whether a growth may be told for each vector beside the article's: below that the process itself is most of it.
+fn is_comparable(vectors: u64, dims: usize) -> bool {
+    let fewest = ARTICLE.iter().map(|row| row.vectors).min().unwrap_or(0);
+    dims == ARTICLE_DIMS && vectors >= fewest / 2
+}
+
 /// How much larger the process is once all points are in and indexed than before the first, beside the article's engines.
 pub fn beside_the_article(ingest: &Ingest) -> Table {
     let mut table = Table::new(&[
         "engine",
         "vectors",
+        "dimensions",
         "RSS before, MB",
         "RSS after, MB",
         "growth, GB",
         "growth a vector, bytes",
     ]);
-    let mut row = |engine: &str, vectors: u64, before: u64, after: u64| {
+    let mut row = |engine: &str, (vectors, dims): (u64, usize), before: u64, after: u64| {
         let growth = growth(before, after) as f64;
+        let of_one = is_comparable(vectors, dims).then(|| growth / vectors.max(1) as f64);
         table.row([
             engine.to_owned(),
             figure(vectors as f64),
+            dims.to_string(),
             mb(before),
             mb(after),
             figure(growth / 1e9),
-            figure(growth / vectors.max(1) as f64),
+            figure_or_dash(of_one),
         ]);
     };
     for Published {
@@ -124,12 +136,17 @@ pub fn beside_the_article(ingest: &Ingest) -> Table {
         rss_after_kb,
     } in ARTICLE
     {
-        row(engine, vectors, rss_before_kb * 1024, rss_after_kb * 1024);
+        row(
+            engine,
+            (vectors, ARTICLE_DIMS),
+            rss_before_kb * 1024,
+            rss_after_kb * 1024,
+        );
     }
     if let (Some(before), Some(after)) = (ingest.after(Phase::Start), ingest.after(Phase::Merge)) {
         row(
             &ingest.options.server,
-            ingest.points,
+            (ingest.points, ingest.options.dims),
             before.process.rss,
             after.process.rss,
         );

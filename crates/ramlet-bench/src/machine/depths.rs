@@ -62,6 +62,7 @@ mod tests {
             unit: Unit::Ops,
             value,
             also: vec![],
+            differs: None,
         };
         let rows = [
             row("io_uring random read, 4 KB x 64", Ok(1000.0)),

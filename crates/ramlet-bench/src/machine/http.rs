@@ -77,7 +77,7 @@ fn listening(server: &Tool) -> Option<SocketAddr> {
 /// Requests a second of all clients, each on a thread of its own.
 fn requests(address: SocketAddr, time: Duration) -> std::io::Result<(f64, Vec<Also>)> {
     let start = Instant::now();
-    let outcomes: Vec<std::io::Result<(u64, u64)>> = std::thread::scope(|scope| {
+    let outcomes: Vec<std::io::Result<Answers>> = std::thread::scope(|scope| {
         let client = || client(address, CONNECTIONS / CLIENTS, time);
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         let ended = clients.into_iter().map(|client| client.join());
@@ -86,23 +86,27 @@ fn requests(address: SocketAddr, time: Duration) -> std::io::Result<(f64, Vec<Al
             .collect()
     });
     let seconds = start.elapsed().as_secs_f64();
-    let (mut done, mut bytes) = (0, 0);
+    let mut all = Answers::default();
     for outcome in outcomes {
-        let (requests, read) = outcome?;
-        (done, bytes) = (done + requests, bytes + read);
+        all.add(&outcome?);
     }
+    let Answers { done, bytes, .. } = all;
     let rate = done as f64 / seconds;
     // By Little's law, as all connections always wait for an answer.
     let also = vec![
         (bytes as f64 / seconds / 1e6, "MB/s"),
         (CONNECTIONS as f64 / rate * 1e6, "us mean"),
+        (all.fastest.as_secs_f64() * 1e6, "us fastest"),
+        (all.slowest.as_secs_f64() * 1e6, "us slowest"),
+        // One ends the measurement.
+        (0.0, "errors"),
         (CONNECTIONS as f64, "connections"),
     ];
     Ok((rate, also))
 }
 
 /// Asks on every connection, then reads every answer, and again: no time is lost with finding out which is ready.
-fn client(address: SocketAddr, connections: usize, time: Duration) -> std::io::Result<(u64, u64)> {
+fn client(address: SocketAddr, connections: usize, time: Duration) -> std::io::Result<Answers> {
     let mut streams = Vec::with_capacity(connections);
     for _ in 0..connections {
         let stream = TcpStream::connect(address)?;
@@ -110,18 +114,58 @@ fn client(address: SocketAddr, connections: usize, time: Duration) -> std::io::R
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         streams.push(stream);
     }
-    let (start, mut done, mut bytes) = (Instant::now(), 0, 0);
+    let (start, mut all) = (Instant::now(), Answers::default());
+    let mut asked = vec![start; connections];
     let mut buf = [0u8; 4096];
     while start.elapsed() < time {
-        for stream in &mut streams {
+        for (stream, asked) in streams.iter_mut().zip(&mut asked) {
+            *asked = Instant::now();
             stream.write_all(REQUEST)?;
         }
-        for stream in &mut streams {
-            bytes += answer(stream, &mut buf)? as u64;
-            done += 1;
+        for (stream, asked) in streams.iter_mut().zip(&asked) {
+            let bytes = answer(stream, &mut buf)? as u64;
+            all.add(&Answers::one(bytes, asked.elapsed()));
         }
     }
-    Ok((done, bytes))
+    Ok(all)
+}
+
+/// Answers that came.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Answers {
+    done: u64,
+    bytes: u64,
+    fastest: Duration,
+    slowest: Duration,
+}
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers {
+            done: 0,
+            bytes: 0,
+            fastest: Duration::MAX,
+            slowest: Duration::ZERO,
+        }
+    }
+}
+
+impl Answers {
+    fn one(bytes: u64, took: Duration) -> Answers {
+        Answers {
+            done: 1,
+            bytes,
+            fastest: took,
+            slowest: took,
+        }
+    }
+
+    fn add(&mut self, other: &Answers) {
+        self.done += other.done;
+        self.bytes += other.bytes;
+        self.fastest = self.fastest.min(other.fastest);
+        self.slowest = self.slowest.max(other.slowest);
+    }
 }
 
 /// Reads one answer; its bytes. An error unless it is a 200 of a known length.

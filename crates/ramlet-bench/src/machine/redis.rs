@@ -111,7 +111,7 @@ fn parse(line: &str) -> Option<(String, f64, Vec<Also>)> {
         .split("\",\"")
         .map_while(|text| text.parse().ok())
         .collect();
-    let also = [(3, "us p50"), (5, "us p99")];
+    let also = [(3, "us p50"), (4, "us p95"), (5, "us p99"), (6, "us most")];
     let also = also
         .into_iter()
         .filter_map(|(at, unit)| Some((figures.get(at)? * 1e3, unit)))
@@ -129,7 +129,16 @@ mod tests {
         let (name, value, also) = parse(line).expect("sound");
         assert_eq!(
             (name.as_str(), value, also),
-            ("SET", 186_915.88, vec![(135.0, "us p50"), (375.0, "us p99")])
+            (
+                "SET",
+                186_915.88,
+                vec![
+                    (135.0, "us p50"),
+                    (231.0, "us p95"),
+                    (375.0, "us p99"),
+                    (1415.0, "us most")
+                ]
+            )
         );
         let (name, value, also) = parse(r#""MSET (10 keys)","5.5""#).expect("sound");
         assert_eq!((name.as_str(), value, also), ("MSET (10 keys)", 5.5, vec![]));

@@ -45,6 +45,7 @@ fn run(setup: &Setup, report: &mut Report<'_>) -> Result<(), String> {
                 "--value_size=800",
                 "--compression_type=snappy",
                 "--seed=1",
+                "--histogram=true",
             ])
             // As the source's: values that shrink to a half, and in the last that don't.
             .arg(format!(
@@ -54,12 +55,14 @@ fn run(setup: &Setup, report: &mut Report<'_>) -> Result<(), String> {
         if !writes_alone {
             command.arg(format!("--duration={}", setup.pick(2, 10)));
         }
-        let mut found = None;
+        let (mut found, mut shares) = (None, Vec::new());
         let ended = Tool::start(&mut command, PACKAGE)?.lines(setup.left(), &mut |line| {
-            found = found.take().or_else(|| parse(name, line))
+            found = found.take().or_else(|| parse(name, line));
+            shares = percentiles(line).unwrap_or_else(|| std::mem::take(&mut shares));
         });
         let measured = ended.and_then(|()| found.ok_or("db_bench says no figure".to_owned()));
         let with_size = measured.map(|(value, mut also)| {
+            also.append(&mut shares);
             also.push((threads as f64, "threads"));
             also.push((f64::from(keys), "keys"));
             (value, also)
@@ -67,6 +70,16 @@ fn run(setup: &Setup, report: &mut Report<'_>) -> Result<(), String> {
         report.take(name, with_size);
     }
     Ok(())
+}
+
+/// `Percentiles: P50: 2.98 P75: 4.50 P99: 9.87 P99.9: 28.14 P99.99: 220.63`, microseconds, behind a benchmark.
+fn percentiles(line: &str) -> Option<Vec<Also>> {
+    let words: Vec<&str> = line.strip_prefix("Percentiles:")?.split_whitespace().collect();
+    let of = |name: &str| -> Option<f64> {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1)?.parse().ok()
+    };
+    Some(vec![(of("P50:")?, "us p50"), (of("P99:")?, "us p99")])
 }
 
 /// `fillseq      :       5.288 micros/op 189094 ops/sec 52.883 seconds 10000000 operations;  147.2 MB/s`.
@@ -101,6 +114,9 @@ mod tests {
             parse("readrandom", line).map(|(value, _)| value),
             Some(3_779_991.0)
         );
+        let line = "Percentiles: P50: 2.98 P75: 4.50 P99: 9.87 P99.9: 28.14 P99.99: 220.63";
+        assert_eq!(percentiles(line), Some(vec![(2.98, "us p50"), (9.87, "us p99")]));
+        assert_eq!(percentiles("Percentiles: P50:"), None);
         for other in [
             "overwrite : 1 micros/op 2 ops/sec",
             "fillseq :",

@@ -71,6 +71,8 @@ pub struct Row {
     /// The figure, or one sentence that says why there is none.
     pub value: Result<f64, String>,
     pub also: Vec<Also>,
+    /// What the source measured otherwise: there is no ratio then.
+    pub differs: Option<&'static str>,
 }
 
 impl Row {
@@ -79,8 +81,12 @@ impl Row {
         source::figure(self.group, &self.name)
     }
 
-    /// How many times as fast as the source's machine: above 1 is faster here, for rates and for times.
+    /// How many times as fast as the source's machine: above 1 is faster here, for rates and for times. None where it measured
+    /// something of another size.
     pub fn ratio(&self) -> Option<f64> {
+        if self.differs.is_some() {
+            return None;
+        }
         let (here, there) = (self.value.as_ref().ok()?, self.source()?);
         Some(match self.unit.is_time() {
             true => there / here,
@@ -104,6 +110,9 @@ impl Row {
         });
         if !also.is_empty() {
             row["also"] = also.into();
+        }
+        if let Some(differs) = self.differs {
+            row["differs"] = differs.into();
         }
         if let Err(why) = &self.value {
             row["why"] = why.as_str().into();
@@ -177,6 +186,7 @@ mod tests {
             unit,
             value,
             also: vec![],
+            differs: None,
         };
         let call = row("system", "system call", Unit::Nanoseconds, Ok(57.4));
         assert_eq!(call.ratio(), Some(2.0));
@@ -186,6 +196,14 @@ mod tests {
         assert_eq!(
             (none.ratio(), none.source(), none.json()["why"].as_str()),
             (None, Some(404.15), Some("why"))
+        );
+        let other = Row {
+            differs: Some("fewer"),
+            ..row("hashing", "md5", Unit::Mebibytes, Ok(808.3))
+        };
+        assert_eq!(
+            (other.ratio(), other.json()["differs"].as_str()),
+            (None, Some("fewer"))
         );
         assert_eq!(row("hashing", "other", Unit::Mebibytes, Ok(1.0)).source(), None);
     }

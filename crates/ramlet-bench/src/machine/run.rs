@@ -139,6 +139,10 @@ impl fmt::Display for Measured {
             let mut table = Table::new(&[group, "here", "unit", "source", "x source", "also"]);
             rows.for_each(|row| table.row(cells(row)));
             write!(f, "\n{table}")?;
+            let of_group = |row: &&Row| row.group == group;
+            if let Some(differs) = self.rows.iter().find(of_group).and_then(|row| row.differs) {
+                writeln!(f, "* another size, so no ratio: {differs}")?;
+            }
         }
         let kind = if self.quick { "quick" } else { "full" };
         writeln!(
@@ -162,7 +166,10 @@ fn cells(row: &Row) -> [String; 6] {
         }
     };
     [
-        row.name.clone(),
+        match row.differs {
+            Some(_) => format!("{} *", row.name),
+            None => row.name.clone(),
+        },
         or_dash(row.value.as_ref().ok().copied()),
         row.unit.name().to_owned(),
         or_dash(row.source()),
@@ -231,6 +238,7 @@ mod tests {
             unit: Unit::Mebibytes,
             value,
             also: vec![(5.0, "x")],
+            differs: None,
         };
         let measured = Measured {
             machine: Machine::here(),

@@ -9,6 +9,7 @@ use ramlet_io::measure::TestFile;
 use super::progress::Progress;
 use super::row::{Also, Planned, Row, Unit};
 use super::scratch::Scratch;
+use super::source;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -151,6 +152,7 @@ impl<'a> Report<'a> {
                 unit,
                 value: Err(String::new()),
                 also: Vec::new(),
+                differs: source::differs(suite.name, setup.options.quick),
             });
         Report {
             setup,

@@ -51,6 +51,20 @@ pub const LINES: [Line; 19] = [
     line(AllOnDisk, 75, None, None),
 ];
 
+/// Its set.
+pub const VECTORS: u64 = 1_183_514;
+pub const DIMS: u64 = 100;
+
+/// How many times its numbers others are: vectors times dimensions.
+pub fn times_its_size(vectors: u64, dims: usize) -> f64 {
+    (vectors as f64 * dims as f64) / (VECTORS * DIMS) as f64
+}
+
+/// Whether figures of so many vectors may stand beside its own.
+pub fn is_comparable(vectors: u64, dims: usize) -> bool {
+    (0.8..=1.25).contains(&times_its_size(vectors, dims))
+}
+
 /// The smallest limit, in megabytes, in which it served.
 pub fn minimum_mb(placement: Placement) -> Option<u64> {
     let served = LINES
@@ -67,5 +81,11 @@ mod tests {
     fn its_minima() {
         let minima = Placement::ALL.map(minimum_mb);
         assert_eq!(minima, [Some(1200), Some(625), Some(135), None]);
+    }
+
+    #[test]
+    fn only_its_like_is_comparable() {
+        assert!(is_comparable(1_183_514, 100) && is_comparable(1_000_000, 100));
+        assert!(!is_comparable(5_000, 32) && !is_comparable(1_183_514, 768));
     }
 }

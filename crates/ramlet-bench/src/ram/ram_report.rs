@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::{LoadIn, RamArgs};
 use super::placement::Placement;
-use super::ram_article::{LINES, minimum_mb};
+use super::ram_article::{self, LINES, minimum_mb};
 use super::ram_rig::{Row, Verdict};
 use crate::data::Data;
 use crate::measure::Figures;
@@ -94,7 +94,10 @@ impl<'a> Report<'a> {
         if !reasons.is_empty() {
             println!("{}", reasons.join("\n") + "\n");
         }
-        println!("{}", self.article_table());
+        match self.is_comparable() {
+            true => println!("{}", self.article_table()),
+            false => println!("{}\n", self.why_alone()),
+        }
         println!("{}", self.notes());
         self.args.output.keep("bench-ram", &self.json())?;
         self.args.output.draw("ram-queries", &self.plot(false))?;
@@ -210,14 +213,37 @@ impl<'a> Report<'a> {
         self.sorted().into_iter().filter(has_words).map(told).collect()
     }
 
+    fn is_comparable(&self) -> bool {
+        ram_article::is_comparable(self.data.points, self.data.dims)
+    }
+
+    /// Both sizes, and how one gets what may stand beside the article's.
+    fn why_alone(&self) -> String {
+        let (points, dims) = (self.data.points, self.data.dims);
+        let times = ram_article::times_its_size(points, dims);
+        format!(
+            "The article served {} vectors of {} dimensions, here are {} of {dims}: {} times its numbers.\nIts figures aren't put beside these. --points {} --dims {} makes a set of its size.",
+            figure(ram_article::VECTORS as f64),
+            ram_article::DIMS,
+            figure(points as f64),
+            figure(times),
+            ram_article::VECTORS,
+            ram_article::DIMS,
+        )
+    }
+
     fn minima_table(&self) -> Table {
-        let mut table = Table::new(&[
+        let with_article = self.is_comparable();
+        let mut head = vec![
             "placement",
             "smallest limit that serves, MB",
             "queries/s there",
             "recall",
-            "the article's, MB",
-        ]);
+        ];
+        if with_article {
+            head.extend(["the article's, MB", "article / here"]);
+        }
+        let mut table = Table::new(&head);
         for (placement, bytes) in &self.minima {
             let row = self
                 .rows
@@ -225,13 +251,18 @@ impl<'a> Report<'a> {
                 .rev()
                 .find(|row| row.placement == *placement && row.memory_bytes == *bytes);
             let middle = row.and_then(|row| middles(row).into_iter().next());
-            table.row([
+            let mut cells = vec![
                 placement.name().into(),
                 bytes.map_or("none found".into(), |bytes| figure(mega(bytes))),
                 figure_or_dash(middle.as_ref().map(|m| m.queries_per_s.median)),
                 middle.map_or("-".into(), |m| format!("{:.3}", m.of.recall)),
-                figure_or_dash(minimum_mb(*placement).map(|mb| mb as f64)),
-            ]);
+            ];
+            if with_article {
+                let theirs = minimum_mb(*placement).map(|mb| mb as f64);
+                let ratio = theirs.zip(*bytes).map(|(mb, bytes)| mb / mega(bytes));
+                cells.extend([figure_or_dash(theirs), figure_or_dash(ratio)]);
+            }
+            table.row(cells);
         }
         table
     }
@@ -291,9 +322,15 @@ impl<'a> Report<'a> {
     }
 
     fn notes(&self) -> String {
-        let mut notes = vec![
-            "The article: glove-100-angular, 1.18 million vectors, recall not told, disk of 63,200 random reads a second (183,000 in the next column).".to_string(),
-            format!(
+        let mut notes = Vec::new();
+        if self.is_comparable() {
+            notes.push(format!(
+                "The article: glove-100-angular, {} vectors of {} dimensions, recall not told, disk of 63,200 random reads a second (183,000 in the next column).",
+                figure(ram_article::VECTORS as f64),
+                ram_article::DIMS
+            ));
+        }
+        notes.push(format!(
                 "Here: the median of {} runs, each a fresh start; loaded {}; the load generator ran on the same {} cores.",
                 self.args.repeats,
                 match self.args.load {
@@ -301,8 +338,7 @@ impl<'a> Report<'a> {
                     LoadIn::Once => "once, in the largest limit",
                 },
                 crate::Machine::here().cores,
-            ),
-        ];
+        ));
         match self.aa.get("queries_per_s") {
             Some(aa) => notes.push(format!(
                 "Noise: two equal runs in turns differed by {:.1} % (median), {:.1} % at most.",

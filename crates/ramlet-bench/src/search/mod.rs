@@ -58,6 +58,11 @@ pub fn run(args: &SearchArgs) -> Result<()> {
         bail!("no server answers at {}; --url names another", target.url());
     }
     let progress = Progress::new((args.repeats * args.ef.len() * args.rate.len().max(1)) as u64);
+    progress.say(match (&args.data.data, &args.collection) {
+        (Some(path), _) => format!("reading {}", path.display()),
+        (None, Some(name)) => format!("asking '{name}' for points to search for"),
+        (None, None) => "looking for the made-up set".to_owned(),
+    });
     let (wire, asked) = wire_of(args, &target)?;
     let task = prepare(args, &mut api, &progress)?;
     let mut report = Report::new(args, wire, task.name.clone(), task.about.clone());

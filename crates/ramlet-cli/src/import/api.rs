@@ -1,15 +1,17 @@
 //! The few calls of the REST API that an import makes.
 
 use std::fmt;
+use std::io::{self, Read, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use ramlet_bench::api::collection_path;
+use indicatif::ProgressBar;
+use ramlet_bench::api::{collection_path, sentence};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use ureq::Agent;
 use ureq::http::{Method, Uri};
+use ureq::{Agent, SendBody};
 
 use super::interrupt;
 use super::source::Layout;
@@ -224,6 +226,76 @@ impl Api {
             sleep(pause);
             interrupt::check()?;
             pause = (pause * 2).min(Duration::from_secs(4));
+        }
+    }
+
+    /// Writes what a path gives to `to`, as it comes; `bar` is asked for once the length is known, where it is.
+    pub fn download(
+        &self,
+        path: &str,
+        bar: &mut dyn FnMut(Option<u64>) -> ProgressBar,
+        to: &mut dyn Write,
+    ) -> Result<()> {
+        let uri: Uri = format!("{}{path}", self.url).parse()?;
+        let mut answer = followed(uri, self.key.as_deref(), |uri, key| {
+            let request = self.agent.get(uri);
+            match key {
+                Some(key) => request.header("api-key", key),
+                None => request,
+            }
+            .call()
+        })?;
+        let bytes = answer.body().content_length();
+        let status = answer.status().as_u16();
+        if !(200..300).contains(&status) {
+            let body = answer
+                .body_mut()
+                .with_config()
+                .limit(ANSWER_BYTES_MAX)
+                .read_to_vec()?;
+            bail!("{status}: {}", sentence(&body));
+        }
+        let bar = bar(bytes);
+        let mut body = bar.wrap_read(answer.body_mut().with_config().limit(u64::MAX).reader());
+        let copied = io::copy(&mut body, to).context("the server's answer")?;
+        bar.finish_and_clear();
+        match bytes.is_some_and(|bytes| bytes != copied) {
+            true => bail!("the answer ended after {copied} bytes"),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends so many bytes as the file of a form. Nothing is said twice: what was sent is gone.
+    pub fn upload(&self, path: &str, name: &str, (file, bytes): (impl Read, u64)) -> Result<()> {
+        const BOUNDARY: &str = "ramlet-7d1f40c2b8";
+        let head = format!(
+            "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{name}\"\r\n\
+             content-type: application/octet-stream\r\n\r\n"
+        );
+        let end = format!("\r\n--{BOUNDARY}--\r\n");
+        let length = head.len() as u64 + bytes + end.len() as u64;
+        let mut body = head.as_bytes().chain(file).chain(end.as_bytes());
+        let mut request = self
+            .agent
+            .post(format!("{}{path}", self.url))
+            .header(
+                "content-type",
+                format!("multipart/form-data; boundary={BOUNDARY}"),
+            )
+            .header("content-length", length.to_string());
+        if let Some(key) = &self.key {
+            request = request.header("api-key", key);
+        }
+        let mut answer = request.send(SendBody::from_reader(&mut body))?;
+        let status = answer.status().as_u16();
+        let body = answer
+            .body_mut()
+            .with_config()
+            .limit(ANSWER_BYTES_MAX)
+            .read_to_vec()?;
+        match (200..300).contains(&status) {
+            true => Ok(()),
+            false => bail!("{status}: {}", sentence(&body)),
         }
     }
 

@@ -41,6 +41,7 @@ use ramlet_bench::json;
 
 use crate::args::{Ids, ImportArgs};
 use crate::output::{self, note};
+use crate::stairs;
 use api::Api;
 use byte_input::is_stdin;
 use filled_collection::FilledCollection;
@@ -233,7 +234,10 @@ impl Import<'_> {
         for field in self.source.unseen() {
             note!("no point has the field '{field}' of --text: its text index is empty");
         }
-        Ok(())
+        match stairs::of_server(self.api) {
+            Some(stairs) => output::text(format_args!("\n{stairs}")),
+            None => Ok(()),
+        }
     }
 
     /// Which ids the points get. An import that goes on has those that it began with.

@@ -1,6 +1,6 @@
 //! Searching: beam search, or visit the listed rows, or all.
 
-use ramlet_io::IoContext;
+use ramlet_io::{IoContext, SearchStage};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -124,7 +124,10 @@ impl Graph {
             let room = (wanted / ram.share(self.degree()).powf(RAM_POWER)) as usize;
             beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
             beam.in_ram(ram, stats);
-            return rescore(&mut beam, search, io, stats);
+            let before = io.enter(SearchStage::Rows);
+            let done = rescore(&mut beam, search, io, stats);
+            io.enter(before);
+            return done;
         }
         let room = (wanted * ROOM) as usize;
         beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);

@@ -1,74 +1,20 @@
 // The dashboard: what the server says of itself at /memory, /metrics and /collections, drawn anew every two seconds.
 // Everything shown is set as text, never as markup: names and payloads come from users.
 
+import { Refused, ask, bytes, count, drawn, el, exact, idOf, list, make, pathOf, useKey, written } from "./base.js";
+import { handles, startManage } from "./manage.js";
+import { pointsShowOf, startPoints } from "./points.js";
+
 const POLL_MS = 2000;
 const HISTORY = 60;
 // The endpoints that are searches, as /metrics names them.
 const SEARCHES = /\/points\/(query|search|recommend|discover)|\/(Query|Search|Recommend|Discover)/;
 
-const el = (id) => document.getElementById(id);
-let key = sessionStorage.getItem("ramlet-key") ?? "";
 let chosen = null;
 let before = null;
 // A link that couldn't be followed yet: the key was missing.
 let linkWaits = true;
 const histories = new Map();
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "class") node.className = value;
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
-
-function bytes(n) {
-  if (n == null) return "–";
-  for (const [unit, scale] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
-    if (n >= scale) return `${(n / scale).toFixed(n / scale < 10 ? 2 : 1)} ${unit}`;
-  }
-  return `${n} B`;
-}
-
-const count = (n) => Number(n).toLocaleString("en");
-
-// Ids and payloads have integers that a double hasn't: those are BigInt here.
-function exact(text) {
-  return JSON.parse(text, (_, value, context) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context.source) : value);
-}
-
-function written(value, indent) {
-  const plain = (n) => JSON.rawJSON?.(`${n}`) ?? Number(n);
-  return JSON.stringify(value, (_, v) => (typeof v === "bigint" ? plain(v) : v), indent);
-}
-
-class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
-
-async function ask(path, body, as = "json") {
-  const headers = key ? { "api-key": key } : {};
-  if (body !== undefined) headers["content-type"] = "application/json";
-  const answer = await fetch(path, {
-    headers,
-    method: body === undefined ? "GET" : "POST",
-    body: body === undefined ? undefined : written(body),
-  });
-  const text = await answer.text();
-  if (!answer.ok) {
-    let said = text;
-    try { said = JSON.parse(text).status.error; } catch { /* not in the envelope: shown as it is */ }
-    throw new Refused(answer.status, said || `${path}: ${answer.status}`);
-  }
-  return { text: (t) => t, json: JSON.parse, exact }[as](text);
-}
 
 // ---- metrics
 
@@ -118,12 +64,8 @@ function figure(name, value, shown, unit) {
   if (past.length > HISTORY) past.shift();
   histories.set(name, past);
   const most = Math.max(...past, 1e-9);
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${HISTORY - 1} 20`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  line.setAttribute("points", past.map((v, i) => `${HISTORY - past.length + i},${19 - (v / most) * 18}`).join(" "));
-  svg.append(line);
+  const points = past.map((v, i) => `${HISTORY - past.length + i},${19 - (v / most) * 18}`).join(" ");
+  const svg = drawn("svg", { viewBox: `0 0 ${HISTORY - 1} 20`, preserveAspectRatio: "none", "aria-hidden": "true" }, drawn("polyline", { points }));
   return make("div", { class: "figure" }, make("small", {}, name), make("b", {}, shown), make("small", {}, unit), svg);
 }
 
@@ -202,7 +144,6 @@ function showMemory({ budget, ledger, process, storage }) {
 
 // ---- the five questions
 
-const list = (lines) => make("ul", {}, ...lines.map((line) => make("li", {}, ...[line].flat())));
 const REFUSED = {
   memory_busy: "for want of memory, which passes", memory_never: "that need more memory than they could ever have",
   memory_full: "because the data takes the memory", body_too_large: "with bodies that are too large", queue_full: "because too many wait",
@@ -265,7 +206,7 @@ async function showQuestions(samples) {
 
   const busy = [...said].filter(([, s]) => s.info?.status === "yellow").map(([name]) => name).slice(0, 5);
   const jobs = await Promise.all(busy.map(async (name) => {
-    const answer = await ask(`/collections/${encodeURIComponent(name)}/optimizations`).catch(() => null);
+    const answer = await ask(`${pathOf(name)}/optimizations`).catch(() => null);
     const job = answer?.result.running?.[0];
     const step = job?.progress.children[0];
     if (!job) return `${name}: something is due (a flush, a merge or an index)`;
@@ -280,7 +221,36 @@ async function showQuestions(samples) {
     ...(past.length ? [make("small", {}, `Longest lately: ${past.join("; ")}`)] : []));
 
   const more = issues.filter((i) => i.code === "BUDGET_TOO_SMALL");
-  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, nothing would be twice as fast (as far as it is reckoned; `ramlet plan` tells all steps).");
+  const stairs = (await orRefused(ask("/plan")))?.result;
+  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, nothing would be twice as fast, as far as it is reckoned.", ...(stairs ? stairsOf(stairs) : []));
+}
+
+// The staircase of what is stored: memory to the right, searches a second upwards, both doubling from line to line.
+function stairsOf({ steps, memory_bytes: own, disk_bytes: disk }) {
+  if (steps.length === 0) return [];
+  const [wide, high] = [600, 150];
+  const memory = [own, ...steps.map((s) => s.memory_bytes_min)];
+  const [least, most] = [Math.min(...memory) * 0.8, Math.max(...memory) * 1.25];
+  const speeds = steps.map((s) => s.queries_per_second);
+  const [slow, fast] = [Math.min(...speeds) * 0.7, Math.max(...speeds) * 1.3];
+  const x = (n) => (wide * Math.log(n / least)) / Math.log(most / least);
+  const y = (n) => high - (high * Math.log(n / slow)) / Math.log(fast / slow);
+  const corners = steps.flatMap((s, at) => [[x(s.memory_bytes_min), at ? y(steps[at - 1].queries_per_second) : high], [x(s.memory_bytes_min), y(s.queries_per_second)]]);
+  corners.push([wide, corners.at(-1)[1]]);
+  const here = steps.find((s) => s.here);
+  const at = here ? y(here.queries_per_second) : high;
+  const words = (s) => `${bytes(s.memory_bytes_min)}: ${count(s.queries_per_second)} searches a second, ${s.reads_per_query} reads each`;
+  const picture = drawn("svg", { viewBox: `0 0 ${wide} ${high + 18}`, class: "stairs", role: "img", "aria-label": `Searches a second by memory. ${steps.map(words).join("; ")}. Here: ${bytes(own)}.` },
+    drawn("polyline", { points: corners.map((c) => c.map((n) => n.toFixed(1)).join(",")).join(" ") }),
+    drawn("line", { x1: x(own), x2: x(own), y1: 0, y2: high }),
+    drawn("circle", { cx: x(own), cy: at, r: 5 }),
+    drawn("text", { x: x(own), y: high + 14, "text-anchor": x(own) > wide / 2 ? "end" : "start" }, `you are here: ${bytes(own)}`));
+  const rows = steps.map((s) => make("tr", { class: s.here ? "here" : "" },
+    make("td", { class: "n" }, bytes(s.memory_bytes_min)), make("td", { class: "n" }, count(s.queries_per_second)), make("td", { class: "n" }, `${s.reads_per_query}`),
+    make("td", {}, s.here ? "you are here" : "")));
+  const table = make("details", {}, make("summary", {}, `${steps.length} steps; ${bytes(disk)} on disk`),
+    make("table", {}, head("n:memory from", "n:searches a second", "n:reads each", ""), make("tbody", {}, ...rows)));
+  return [picture, table];
 }
 
 // ---- collections
@@ -327,10 +297,11 @@ async function showCollections(samples) {
   const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
   placeRows(names);
   offer(document.forms.search.elements.collection, names);
+  offer(document.forms.points.elements.collection, names);
   const age = new Map(names.map((name) => [name, inView(rowOf(name)) ? -1 : said.get(name)?.at ?? 0]));
   const asked = names.toSorted((a, b) => age.get(a) - age.get(b)).slice(0, ASKED_AT_ONCE);
   await Promise.all(asked.map(async (name) => {
-    const info = await ask(`/collections/${encodeURIComponent(name)}`).catch(() => null);
+    const info = await ask(pathOf(name)).catch(() => null);
     said.set(name, { at: performance.now(), info: info?.result });
   }));
   const of = (metric, label) => new Map(samples.filter((s) => s.name === metric).map((s) => [s.labels[label], s.value]));
@@ -365,7 +336,7 @@ function reasonOf(name) {
 async function showCollection(name) {
   const reason = reasonOf(name);
   // Of one that is closed there is nothing more to be told.
-  const { result } = await ask(`/collections/${encodeURIComponent(name)}/memory`).catch((error) => {
+  const { result } = await ask(`${pathOf(name)}/memory`).catch((error) => {
     if (reason === null) throw error;
     return { result: { components: [], segments: [] } };
   });
@@ -390,11 +361,18 @@ async function showCollection(name) {
     make("table", {}, head("part", "n:in RAM", "n:on disk", ""), make("tbody", {}, ...components)),
     make("h3", {}, "Segments"),
     make("table", {}, head("segment", "n:rows", "n:deleted", "index", "parts"), make("tbody", {}, ...indexes)),
+    make("p", {}, make("button", { type: "button", onclick: () => browse(name) }, "Look at its points")),
+    handles(name),
   );
 }
 
+function browse(name) {
+  pointsShowOf(name);
+  el("points-title").scrollIntoView();
+}
+
 function head(...names) {
-  const cells = names.map((n) => (n.startsWith("n:") ? make("th", { class: "n" }, n.slice(2)) : make("th", {}, n)));
+  const cells = names.map((n) => (n === "" ? make("td") : n.startsWith("n:") ? make("th", { class: "n" }, n.slice(2)) : make("th", {}, n)));
   return make("thead", {}, make("tr", {}, ...cells));
 }
 
@@ -426,7 +404,7 @@ async function offerUsing() {
   el("using-label").firstChild.textContent = by === "text" ? "Field " : "Vector ";
   const name = form.collection.value;
   if (!name || by === "scroll") return;
-  const { result } = await ask(`/collections/${encodeURIComponent(name)}`);
+  const { result } = await ask(pathOf(name));
   // Something else was chosen meanwhile.
   if (form.by.value !== by || form.collection.value !== name) return;
   if (by === "text") {
@@ -450,7 +428,7 @@ function requestOf(form) {
   const request = { limit: Number(limit.value), with_payload: true };
   if (filter.value.trim()) request.filter = exact(filter.value);
   if (by.value === "text") request.query = { text: what.value };
-  if (by.value === "id") request.query = /^\d+$/.test(what.value.trim()) ? BigInt(what.value) : what.value.trim();
+  if (by.value === "id") request.query = idOf(what.value);
   if (by.value === "vector") request.query = JSON.parse(/^\s*[[{]/.test(what.value) ? what.value : `[${what.value}]`);
   if (by.value !== "scroll" && using.value) request.using = using.value;
   if (by.value === "text") {
@@ -459,14 +437,21 @@ function requestOf(form) {
   return request;
 }
 
+// The address keeps the search: it can be kept or sent to somebody.
+function keepInAddress(form) {
+  const fields = ["collection", "by", "using", "what", "limit", "filter"].filter((field) => form[field].value);
+  history.replaceState(null, "", `#${new URLSearchParams(fields.map((field) => [field, form[field].value]))}`);
+}
+
 async function search(event) {
   event?.preventDefault();
   const form = document.forms.search.elements;
+  keepInAddress(form);
   el("hits").replaceChildren();
   showExplain();
   try {
     const request = { ...requestOf(form), params: { explain: true } };
-    const path = `/collections/${encodeURIComponent(form.collection.value)}/points/query`;
+    const path = `${pathOf(form.collection.value)}/points/query`;
     el("asked").hidden = false;
     document.querySelector("#asked pre").textContent = `POST ${path}\n${written(request, 2)}`;
     const { result, time, explain } = await ask(path, request, "exact");
@@ -498,6 +483,8 @@ async function searchAsLinked() {
 // Where the time of a search went, one step after the other.
 const STEPS = { admission: "reading the request", memory_wait: "waiting for memory", queue: "waiting for a thread", search: "searching", fetch: "fetching payloads", encode: "writing", other: "the rest" };
 
+const STAGES = { filter: "resolving the filter", centroids: "ranking centroids", positions: "finding positions", codes: "comparing codes", rows: "comparing vectors", lists: "lists", payloads: "asking payloads", other: "the rest" };
+
 function showExplain(explain) {
   const us = explain?.time_us;
   el("timeline").hidden = !us;
@@ -505,8 +492,10 @@ function showExplain(explain) {
   const told = (us) => `${(us / 1000).toFixed(2)} ms`;
   if (us) drawBar(el("timeline"), parts, parts.reduce((all, p) => all + p.bytes, 0), told);
   el("timeline-legend").replaceChildren(...parts.map((p) => make("li", {}, make("i", { class: colour(p.name) }), `${p.name} ${told(p.bytes)}`)));
+  const stages = (explain?.stages ?? []).map((s) => `${STAGES[s.stage] ?? s.stage} ${told(s.time_us)}${s.reads ? ` (${count(s.reads)} reads, ${bytes(s.read_bytes)}, waited ${told(s.read_wait_us)})` : ""}`);
   const counts = explain ? [`${count(explain.disk_reads)} reads, ${bytes(explain.disk_bytes)}, waited ${told(us.read_wait)}; ${count(explain.codes_scanned)} codes and ${count(explain.rows_scored)} rows compared in ${explain.segments_count} parts`] : [];
-  el("meaning").replaceChildren(...[...counts, ...(explain?.meaning ?? [])].map((line) => make("li", {}, line)));
+  const within = stages.length ? [`within the search: ${stages.join(", ")}`] : [];
+  el("meaning").replaceChildren(...[...counts, ...within, ...(explain?.meaning ?? [])].map((line) => make("li", {}, line)));
 }
 
 function showHit(hit) {
@@ -525,7 +514,7 @@ function trouble(e) {
   if (e instanceof Refused && (e.status === 401 || e.status === 403)) el("key-form").hidden = false;
 }
 
-async function poll() {
+async function poll(once) {
   try {
     const [memory, metrics] = await Promise.all([ask("/memory"), ask("/metrics", undefined, "text")]);
     const samples = parseMetrics(metrics);
@@ -540,7 +529,7 @@ async function poll() {
   } catch (e) {
     trouble(e);
   }
-  setTimeout(poll, document.hidden ? 5 * POLL_MS : POLL_MS);
+  if (once !== true) setTimeout(poll, document.hidden ? 5 * POLL_MS : POLL_MS);
 }
 
 function since(seconds) {
@@ -551,8 +540,7 @@ function since(seconds) {
 
 el("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  key = el("key").value;
-  sessionStorage.setItem("ramlet-key", key);
+  useKey(el("key").value);
   el("key-form").hidden = true;
   if (linkWaits) searchAsLinked().catch(trouble);
 });
@@ -561,6 +549,18 @@ document.forms.search.elements.collection.addEventListener("change", () => offer
 document.forms.search.elements.by.addEventListener("change", () => {
   touched = true;
   offerUsing().catch(trouble);
+});
+startManage(() => poll(true));
+startPoints(async (collection, id, using) => {
+  const form = document.forms.search.elements;
+  touched = true;
+  form.collection.value = collection;
+  form.by.value = "id";
+  await offerUsing();
+  if (using !== undefined) form.using.value = using;
+  form.what.value = `${id}`;
+  await search();
+  el("search-title").scrollIntoView();
 });
 searchAsLinked().catch(trouble);
 poll();

@@ -39,6 +39,7 @@ use crate::limits;
 use crate::out::{Form, told_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
+use crate::request_id;
 use crate::slow_log::Ended;
 use crate::stats::Endpoint;
 use crate::steps::Steps;
@@ -69,10 +70,12 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
     }
     name_host(&mut parts);
     let path = parts.uri.path();
+    let id = request_id::of(&parts.headers);
     let result = match find(path) {
         Some(bound) => {
             let mut collection = None;
-            let unread = (body, &mut collection);
+            let mut shown = None;
+            let unread = (body, &mut collection, &mut shown);
             let subject = subject(path, bound.route.name, &parts);
             let explains = parts.headers.contains_key(EXPLAIN);
             let steps = app
@@ -83,9 +86,9 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
             let done = caught(pin!(call(&app, bound, (subject, &parts.headers), unread, of))).await;
             count(
                 &app,
-                bound,
+                (bound, &id),
                 done.as_ref().err(),
-                collection,
+                (collection, shown),
                 (start, steps.as_ref()),
             );
             let mut response = match done {
@@ -118,14 +121,15 @@ fn tell_steps(steps: &Steps, headers: &mut HeaderMap) {
 /// The call as a row of the counts: its method, and the code it ended with.
 fn count(
     app: &App,
-    bound: &Bound,
+    (bound, id): (&Bound, &HeaderValue),
     failed: Option<&ApiError>,
-    collection: Option<String>,
+    (collection, shown): (Option<String>, Option<Bytes>),
     (start, steps): (Instant, Option<&Arc<Steps>>),
 ) {
+    let id = request_id::text(id);
     if let Some(e) = failed {
         app.refusals
-            .note(e.refusal, (e.status, &e.message), bound.method.path);
+            .note(e.refusal, (e.status, &e.message), (bound.method.path, id));
     }
     let endpoint = Endpoint {
         method: "",
@@ -133,17 +137,28 @@ fn count(
         status: failed.map_or(0, |e| status::code_of(e.status) as u16),
     };
     let took = start.elapsed();
+    // Told once more as JSON, which only a slow request is worth.
+    let shown = shown.filter(|_| app.slow.is_slow(took));
+    let shown = shown.and_then(|message| as_json(app, bound.method, message));
     app.slow.note(&Ended {
         name: bound.route.name.unwrap_or(bound.method.path),
         path: bound.method.path,
+        id,
         collection: collection.as_deref(),
         status: endpoint.status,
         took,
-        body: None,
+        body: shown.as_ref(),
         steps,
     });
     let collection = collection.filter(|_| failed.is_none());
     app.stats.record(endpoint, collection.as_deref(), took);
+}
+
+/// A message as the body that REST would have; `None` where there is no memory for that now.
+fn as_json(app: &App, method: &Method, message: Bytes) -> Option<Bytes> {
+    let _held = app.requests.reserve(limits::SLOW_MESSAGE_TEXT_BYTES).ok()?;
+    let asked = (method.request.decode)(message).ok()?;
+    Some(asked.body.text().ok()?.into())
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
@@ -255,7 +270,7 @@ async fn call(
     app: &Arc<App>,
     bound: &'static Bound,
     (subject, headers): (Subject<'_>, &HeaderMap),
-    (body, collection): (Incoming, &mut Option<String>),
+    (body, collection, shown): (Incoming, &mut Option<String>, &mut Option<Bytes>),
     of: (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let entered = enter(app, bound.route.access, subject, headers)?;
@@ -264,6 +279,8 @@ async fn call(
         .single(rule_of(app, bound), &mut held, &app.requests)
         .await?;
     let len = message.len();
+    app.waits.note_memory(held.waited());
+    *shown = app.slow.kept_message(&message);
     let asked = decode(app, bound.method, rule_of(app, bound), message, &mut held).await?;
     answer(
         app,

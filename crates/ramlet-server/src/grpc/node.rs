@@ -48,7 +48,7 @@ impl Node {
     }
 
     /// What JSON text says; only for small values.
-    fn text(self) -> Result<String, Error> {
+    pub fn text(self) -> Result<String, Error> {
         let mut out = String::new();
         self.write(&mut out)?;
         Ok(out)

@@ -1,4 +1,4 @@
-//! The web page: three files as they were written, part of the binary. It holds no data, so it needs no key; what it shows it asks for by the
+//! The web page: six files as they were written, part of the binary. It holds no data, so it needs no key; what it shows it asks for by the
 //! routes that everybody has, with the key that its user types in.
 
 use axum::body::Body;
@@ -12,6 +12,8 @@ use crate::error::ApiResult;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 pub async fn page(_: Call) -> ApiResult<Answer> {
     Ok(file(
         "text/html; charset=utf-8",
@@ -20,10 +22,19 @@ pub async fn page(_: Call) -> ApiResult<Answer> {
 }
 
 pub async fn script(_: Call) -> ApiResult<Answer> {
-    Ok(file(
-        "text/javascript; charset=utf-8",
-        include_str!("../dashboard/dashboard.js"),
-    ))
+    Ok(file(SCRIPT, include_str!("../dashboard/dashboard.js")))
+}
+
+pub async fn base(_: Call) -> ApiResult<Answer> {
+    Ok(file(SCRIPT, include_str!("../dashboard/base.js")))
+}
+
+pub async fn manage(_: Call) -> ApiResult<Answer> {
+    Ok(file(SCRIPT, include_str!("../dashboard/manage.js")))
+}
+
+pub async fn points(_: Call) -> ApiResult<Answer> {
+    Ok(file(SCRIPT, include_str!("../dashboard/points.js")))
 }
 
 pub async fn style(_: Call) -> ApiResult<Answer> {

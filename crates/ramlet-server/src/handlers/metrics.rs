@@ -17,6 +17,7 @@ use crate::out::Out;
 use crate::refusals::REFUSALS;
 use crate::route::shown_path;
 use crate::stats::{BUCKETS_US, Count, Rows};
+use crate::waits::{Histogram, WAIT_BUCKETS_US};
 
 pub async fn metrics(call: Call) -> ApiResult<Answer> {
     let by_collection = call.request.query.boolean("per_collection")?.unwrap_or(false);
@@ -61,6 +62,20 @@ impl Text {
             );
         }
         let _ = writeln!(self, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    /// Of buckets that aren't summed up, the last above all bounds.
+    fn histogram(&mut self, (name, help): (&str, &str), buckets: &[u64], most_us: &[u64], total_ns: u64) {
+        self.family(name, "histogram", help);
+        let (bucket, mut below) = (format!("{name}_bucket"), 0);
+        for (count, most) in buckets.iter().zip(most_us) {
+            below += count;
+            self.sample(&bucket, &[("le", &(*most as f64 / 1e6).to_string())], below);
+        }
+        let count = buckets.iter().sum::<u64>();
+        self.sample(&bucket, &[("le", "+Inf")], count);
+        self.sample(&format!("{name}_sum"), &[], total_ns as f64 / 1e9);
+        self.sample(&format!("{name}_count"), &[], count);
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
@@ -435,6 +450,18 @@ fn operator(text: &mut Text, app: &App) {
         "Searches that wait for a search thread",
         app.engine.searches_waiting(),
     );
+    let [searches, reads, bytes] = app.read_waits.counts();
+    for (name, help, value) in [
+        (
+            "ramlet_searches_total",
+            "Searches that are over, each of a batch",
+            searches,
+        ),
+        ("ramlet_search_reads_total", "Reads that they did", reads),
+        ("ramlet_search_read_bytes_total", "Bytes of these", bytes),
+    ] {
+        text.counter(name, help, value);
+    }
     let (reads, ns) = app.read_waits.totals();
     text.counter(
         "ramlet_read_waits_timed_total",
@@ -446,19 +473,13 @@ fn operator(text: &mut Text, app: &App) {
         "Time that these took",
         ns as f64 / 1e9,
     );
-    let watch = app.engine.watch();
-    let syncs = watch.syncs();
-    let name = "ramlet_log_sync_seconds";
-    text.family(name, "histogram", "Writes of groups to the log with their syncs");
-    let (bucket, mut below) = (format!("{name}_bucket"), 0);
-    for (count, most) in syncs.buckets.iter().zip(SYNC_BUCKETS_US) {
-        below += count;
-        text.sample(&bucket, &[("le", &(most as f64 / 1e6).to_string())], below);
-    }
-    text.sample(&bucket, &[("le", "+Inf")], syncs.count);
-    text.sample(&format!("{name}_sum"), &[], syncs.total_ns as f64 / 1e9);
-    text.sample(&format!("{name}_count"), &[], syncs.count);
-    let times = watch.job_times();
+    text.counter(
+        "ramlet_cache_evicted_bytes_total",
+        "Bytes of cached codes, vectors and records that gave way to who needed the memory",
+        app.engine.evicted_bytes(),
+    );
+    waits(text, app);
+    let times = app.engine.watch().job_times();
     let series: [(&str, &str, OfJobs); 3] = [
         (
             "ramlet_jobs_total",
@@ -478,6 +499,40 @@ fn operator(text: &mut Text, app: &App) {
             text.sample(name, &[("kind", kind)], value(times));
         }
     }
+}
+
+/// What requests wait for.
+fn waits(text: &mut Text, app: &App) {
+    let of = |waits: &Histogram, name, help, text: &mut Text| {
+        let (buckets, total_ns) = waits.told();
+        text.histogram((name, help), &buckets, &WAIT_BUCKETS_US, total_ns);
+    };
+    let queue = (
+        "ramlet_queue_wait_seconds",
+        "Waits of searches for a search thread, of all that were queued",
+    );
+    of(&app.waits.queue, queue.0, queue.1, text);
+    let memory = (
+        "ramlet_memory_wait_seconds",
+        "Waits for memory of a body or an answer, of those that had to wait",
+    );
+    of(&app.waits.memory, memory.0, memory.1, text);
+    let watch = app.engine.watch();
+    let syncs = watch.syncs();
+    let name = "ramlet_log_sync_seconds";
+    let help = "Writes of groups to the log with their syncs";
+    text.histogram((name, help), &syncs.buckets, &SYNC_BUCKETS_US, syncs.total_ns);
+    let (stalls, stalled_ns) = watch.stalls();
+    text.counter(
+        "ramlet_write_stalls_total",
+        "Waits of writes for room in the write buffers",
+        stalls,
+    );
+    text.counter(
+        "ramlet_write_stall_seconds_total",
+        "Time that these took",
+        stalled_ns as f64 / 1e9,
+    );
 }
 
 fn requests(text: &mut Text, app: &App, by_collection: bool, anonymize: bool) {

@@ -332,6 +332,7 @@ fn note(
     (searched, unindexed): (Searched, Vec<UnindexedField>),
     steps: Option<&Arc<Steps>>,
 ) {
+    app.read_waits.count(&searched.cost);
     if !unindexed.is_empty() {
         app.unindexed
             .note(collection, &unindexed, searched.cost.payloads_checked);

@@ -20,6 +20,7 @@ use crate::error::ApiError;
 use crate::graceful_close::{SentBody, begin, serve_to_end};
 use crate::held_bytes::Held;
 use crate::limits;
+use crate::request_id::{self, REQUEST_ID};
 use crate::timed_io::TimedIo;
 use crate::tls::Socket;
 use call_bytes::Entry;
@@ -71,6 +72,7 @@ pub async fn serve_http2<S, B>(
     let service = service_fn(|mut request: Request<Incoming>| {
         let (app, in_flight) = (app.clone(), guard.in_flight());
         name_peer(&mut request, app.audit.as_ref(), *peer);
+        let id = request_id::name(request.headers_mut());
         // This far it is done before the connection's next head is looked at; the request goes at once where there is no memory.
         // Boxed: the library hands this future on by value four times, and each layer here would hold it twice.
         let entry = Entry::of(&request, &app).map(|entry| (entry, Box::pin(service.call(request))));
@@ -84,7 +86,8 @@ pub async fn serve_http2<S, B>(
                 Err(e) => (Held::default(), Ok(refused(&e.into()))),
             };
             in_flight.close_if_last();
-            response.map(|response| {
+            response.map(|mut response| {
+                response.headers_mut().insert(REQUEST_ID, id);
                 response.map(|body| SentBody {
                     body,
                     _in_flight: in_flight,

@@ -1,6 +1,6 @@
 //! How a search was done and what it spent its time on, told beside its result; and what that means, in words.
 
-use ramlet::Explained;
+use ramlet::{Explained, SearchStage, StageUse, Stages};
 use serde_json::{Value, json};
 
 use crate::steps::{Searched, Steps, StepsUs};
@@ -69,6 +69,7 @@ fn searched_json(searched: &Searched, us: StepsUs) -> Value {
         "disk_reads": searched.cost.disk_reads,
         "disk_bytes": searched.cost.disk_bytes,
         "time_us": times_json(searched, us),
+        "stages": stages_json(parts.iter().filter_map(|part| part.stages.as_deref())),
         "meaning": meaning(searched, us),
         "segments": parts.iter().map(part_json).collect::<Vec<_>>(),
     })
@@ -94,8 +95,6 @@ fn times_json(searched: &Searched, us: StepsUs) -> Value {
 }
 
 fn part_json(part: &Explained) -> Value {
-    let times = &part.times;
-    let told = times.lists_ns + times.filter_ns + times.checks_ns + times.reads_ns;
     json!({
         "segment": part.segment,
         "using": part.using,
@@ -115,15 +114,39 @@ fn part_json(part: &Explained) -> Value {
         "reads": part.reads,
         "pages_read": part.pages_read,
         "read_bytes": part.read_bytes,
-        "time_us": {
-            "lists": times.lists_ns / 1_000,
-            "filter": times.filter_ns / 1_000,
-            "payload_checks": times.checks_ns / 1_000,
-            "reads": times.reads_ns / 1_000,
-            "compute": times.total_ns.saturating_sub(told) / 1_000,
-            "total": times.total_ns / 1_000,
-        },
+        "time_us": part.total_ns / 1_000,
+        "stages": stages_json(part.stages.as_deref().into_iter()),
     })
+}
+
+/// What went into each stage, summed: those that took anything, in the order in which a search comes to them.
+fn stages_json<'a>(stages: impl Iterator<Item = &'a Stages>) -> Value {
+    let mut all = Stages::default();
+    stages.for_each(|stages| all.add(stages));
+    let told = |(stage, used): (SearchStage, &StageUse)| {
+        json!({
+            "stage": stage_name(stage),
+            "time_us": used.ns / 1_000,
+            "read_wait_us": used.waited_ns / 1_000,
+            "reads": used.reads,
+            "read_bytes": used.bytes,
+        })
+    };
+    let worth = |(_, used): &(SearchStage, &StageUse)| used.ns >= 1_000 || used.reads > 0;
+    all.used().filter(worth).map(told).collect()
+}
+
+fn stage_name(stage: SearchStage) -> &'static str {
+    match stage {
+        SearchStage::Filter => "filter",
+        SearchStage::Centroids => "centroids",
+        SearchStage::Positions => "positions",
+        SearchStage::Codes => "codes",
+        SearchStage::Rows => "rows",
+        SearchStage::Lists => "lists",
+        SearchStage::Payloads => "payloads",
+        SearchStage::Other => "other",
+    }
 }
 
 /// Waits below this need no words, microseconds.
@@ -218,7 +241,7 @@ pub fn grouped(n: u64) -> String {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use ramlet::{PartTimes, SearchCost, UnindexedField};
+    use ramlet::{SearchCost, UnindexedField};
 
     use super::*;
 
@@ -228,17 +251,19 @@ mod tests {
 
     #[test]
     fn one_search_is_an_object_and_a_batch_a_list() {
+        let codes = StageUse {
+            ns: 7_000,
+            waited_ns: 3_000,
+            reads: 4,
+            bytes: 16_384,
+        };
         let part = Explained {
             segment: Some(3),
             index: "ivf",
             strategy: "probe",
             probes: 7,
-            times: PartTimes {
-                total_ns: 9_000,
-                filter_ns: 2_000,
-                reads_ns: 3_000,
-                ..PartTimes::default()
-            },
+            stages: Some(Box::new(Stages::whole(SearchStage::Codes, codes))),
+            total_ns: 9_000,
             ..Explained::default()
         };
         let searched = Searched {
@@ -252,10 +277,9 @@ mod tests {
             (&one["probes"], &one["segments"][1]["segment"]),
             (&json!(14), &json!(3))
         );
-        assert_eq!(
-            one["segments"][0]["time_us"]["compute"], 4,
-            "what is left is computing"
-        );
+        let codes = |us, wait_us, reads, bytes| json!([{"stage": "codes", "time_us": us, "read_wait_us": wait_us, "reads": reads, "read_bytes": bytes}]);
+        assert_eq!(one["segments"][0]["stages"], codes(7, 3, 4, 16_384));
+        assert_eq!(one["stages"], codes(14, 6, 8, 32_768), "of all segments");
         steps.note_search(Searched::default());
         let two = told(&beside_result(&steps, true));
         assert_eq!(

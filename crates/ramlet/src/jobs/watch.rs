@@ -55,6 +55,8 @@ pub struct Watch {
     syncs: Mutex<SyncTimes>,
     /// A sync that takes so long is told in the log, nanoseconds; 0: none is.
     slow_ns: AtomicU64,
+    /// Groups that waited for room in the write buffers, and nanoseconds.
+    stalls: (AtomicU64, AtomicU64),
     jobs: Mutex<(VecDeque<JobDone>, [JobTimes; JOB_KINDS.len()])>,
 }
 
@@ -87,6 +89,20 @@ impl Watch {
         if slow_ns > 0 && took >= slow_ns {
             tracing::warn!(collection, took_ms = took / 1_000_000, "slow sync of the log");
         }
+    }
+
+    /// A group that was in the log waited since then for room in the write buffers.
+    pub(crate) fn stalled(&self, begun: Option<u64>) {
+        if let (Some(begun), Some(now)) = (begun, self.now()) {
+            self.stalls.0.fetch_add(1, Ordering::Relaxed);
+            self.stalls.1.fetch_add(now - begun, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits of writes for room in the write buffers, and nanoseconds that they took.
+    pub fn stalls(&self) -> (u64, u64) {
+        let of = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        (of(&self.stalls.0), of(&self.stalls.1))
     }
 
     /// A job of a collection that was begun then is over.

@@ -48,6 +48,8 @@ pub struct Caches {
     demand: Arc<AtomicU64>,
     /// Bytes that caches leave alone as long as somebody writes.
     kept: AtomicU64,
+    /// Bytes that gave way to others, since the start.
+    evicted: AtomicU64,
     /// Records that were read lately, of files that aren't cached as a whole. They go after payloads that are, before the rest.
     pub records: Arc<RecordCache>,
 }
@@ -63,6 +65,7 @@ impl Caches {
             list: Mutex::default(),
             demand,
             kept: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
         });
         let owner = Arc::downgrade(&caches);
         caches.records.ask(Box::new(move |bytes| {
@@ -145,6 +148,7 @@ impl Caches {
 
     /// The same of all that is cached, or ranks below, when `coming` bytes are on their way; how many are then.
     fn cut(&self, held: Vec<Entry>, below: Option<EvictionRank>, bytes: u64, mut coming: u64) -> u64 {
+        let before = coming;
         let (payloads, rest): (Vec<Entry>, Vec<Entry>) = held
             .into_iter()
             .partition(|(rank, ..)| *rank <= EvictionRank::Payloads);
@@ -165,7 +169,13 @@ impl Caches {
             coming += self.records.cut(bytes - coming);
         }
         cut(rest, &mut coming);
+        self.evicted.fetch_add(coming - before, Ordering::Relaxed);
         coming
+    }
+
+    /// Bytes of cached data and records that gave way to others, since the start.
+    pub fn evicted_bytes(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Somebody asks for more than is free: again and again, where what many need goes up and down.

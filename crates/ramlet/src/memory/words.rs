@@ -41,13 +41,15 @@ pub fn refusal(e: &OverBudget) -> String {
     }
     out.push_str(&match e.is_final() {
         true => format!(
-            ", {} are the most that it could ever have here",
-            megabytes(e.limit)
+            ", {} are the most that it could ever have here (share `{}` of GET /memory)",
+            megabytes(e.limit),
+            e.consumer
         ),
         false => format!(
-            ", {} of {} are free now",
+            ", {} of {} are free now (share `{}` of GET /memory)",
             megabytes(e.available),
-            megabytes(e.limit)
+            megabytes(e.limit),
+            e.consumer
         ),
     });
     let mut before = "; most is held by ";
@@ -97,7 +99,7 @@ mod tests {
     fn what_passes_and_what_does_not() {
         assert_eq!(
             refusal(&refused(3_000_000, 0)),
-            "this search needs 3.0 MB, 2.0 MB of 8.0 MB are free now; most is held by vectors, codes and payloads cached in RAM, which make \
+            "this search needs 3.0 MB, 2.0 MB of 8.0 MB are free now (share `extra scratch` of GET /memory); most is held by vectors, codes and payloads cached in RAM, which make \
              way (30.1 MB) and new points that are in no segment yet (write buffers) (50.0 kB). This passes by itself: try again in a second; \
              if it stays so, send less at once, or start with a larger --memory"
         );

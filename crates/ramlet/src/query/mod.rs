@@ -24,7 +24,7 @@ mod text;
 use std::borrow::Cow;
 
 use ramlet_index::{CodesWanted, Hit, Query, TopK, Want};
-use ramlet_io::{Clock, IoContext};
+use ramlet_io::{Clock, IoContext, SearchStage};
 use ramlet_memory::{AnonBuf, Consumer};
 
 use crate::error::{Error, Result};
@@ -203,6 +203,8 @@ fn search_all(
     for (index, memtable) in context.view.memtables.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
         let begun = scratch.lookup.io.now();
+        scratch.lookup.io.take_stages();
+        scratch.lookup.io.enter(SearchStage::Rows);
         let found = scan_memtable(context, memtable, scratch);
         cost.add(&found);
         tell(&mut explained, found, (context, begun), scratch);
@@ -215,11 +217,13 @@ fn tell(
     explained: &mut Option<&mut Vec<Explained>>,
     mut part: Explained,
     (context, begun): (&SearchContext<'_>, u64),
-    scratch: &Scratch,
+    scratch: &mut Scratch,
 ) {
     if let Some(explained) = explained {
         part.using.clone_from(&context.field.name);
-        part.times.total_ns = scratch.lookup.io.now() - begun;
+        let io = &mut scratch.lookup.io;
+        part.total_ns = io.now() - begun;
+        part.stages = part.stages.or_else(|| io.take_stages().map(Box::new));
         explained.push(part);
     }
 }

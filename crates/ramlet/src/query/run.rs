@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
+
 use super::candidates::{Scope, best};
 use super::examples::{Source, named_points};
 use super::found::{Found, FoundList, union};
@@ -22,7 +24,7 @@ use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES
 use crate::read::lookup::Lookup;
 use crate::read::matching::place_matches;
 use crate::read::view::View;
-use crate::request::{Explained, PartTimes, QueryVector, SearchCost, SearchParams, SearchResponse};
+use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::PointId;
 use crate::vector::{MultiVector, Vector};
@@ -184,6 +186,29 @@ impl<'s> Stage<'s> {
     }
 }
 
+/// A part that did one thing.
+fn one_stage(spent: &SearchCost, stage: SearchStage, io: &IoContext) -> Explained {
+    let used = StageUse {
+        ns: spent.total_ns,
+        waited_ns: spent.waited_ns,
+        reads: spent.disk_reads,
+        bytes: spent.disk_bytes,
+    };
+    Explained {
+        read_bytes: used.bytes,
+        total_ns: used.ns,
+        stages: io.clock().map(|_| Box::new(Stages::whole(stage, used))),
+        ..Explained::default()
+    }
+}
+
+/// Whether points must be held against the filters again after prefetches.
+fn asks_again(filters: &[&Filter]) -> bool {
+    filters
+        .iter()
+        .any(|f| !f.should.is_empty() || f.min_should.is_some())
+}
+
 const FUSION_USING: &str = "Fusion queries cannot be combined with the 'using' field.";
 
 fn bad(message: impl std::fmt::Display) -> Error {
@@ -246,17 +271,32 @@ impl<'a> Run<'a> {
             lists.push(list?);
         }
         let rare = self.scratch.lookup.rare.clone();
+        let rows = lists.iter().map(|list| list.found.len() as u64).sum();
         let mut merged = match stage.query {
             // Said after what the prefetches have to say.
             Some(QueryKind::Fusion(_)) if !stage.using.is_empty() => {
                 return Err(bad(FUSION_USING));
             }
-            Some(QueryKind::Fusion(fusion)) => fusion::fuse(fusion, &lists, &rare)?,
-            Some(QueryKind::Formula(formula)) => formula::rescore(formula, &lists, self.view, self.scratch)?,
+            Some(QueryKind::Fusion(fusion)) => {
+                self.told(("fusion", "ranks merged", SearchStage::Other), rows, |_| {
+                    fusion::fuse(fusion, &lists, &rare)
+                })?
+            }
+            Some(QueryKind::Formula(formula)) => self.told(
+                ("formula", "scores computed", SearchStage::Payloads),
+                rows,
+                |run| formula::rescore(formula, &lists, run.view, run.scratch),
+            )?,
             _ => {
                 let mut points = union(&lists, &rare)?;
                 drop(lists);
-                self.admit(&mut points.found, filters)?;
+                if asks_again(filters) {
+                    self.told(
+                        ("payloads", "filter asked again", SearchStage::Payloads),
+                        rows,
+                        |run| run.admit(&mut points.found, filters),
+                    )?;
+                }
                 return self.scored(stage, None, Scope::Among(&points.found));
             }
         };
@@ -266,15 +306,32 @@ impl<'a> Run<'a> {
         Ok(merged.fit(stage.k))
     }
 
+    /// What merges the prefetches' points, as a part of its own of what is explained.
+    fn told<T>(
+        &mut self,
+        (index, strategy, of): (&'static str, &'static str, SearchStage),
+        rows: u64,
+        job: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = Spent::so_far(&self.scratch.lookup.io);
+        let done = job(self)?;
+        let io = &mut self.scratch.lookup.io;
+        if let Some(explained) = &mut self.explained {
+            let spent = before.until_now(io, before.at, SearchCost::default());
+            explained.push(Explained {
+                index,
+                strategy,
+                rows,
+                reads: spent.disk_reads,
+                ..one_stage(&spent, of, io)
+            });
+        }
+        Ok(done)
+    }
+
     /// Keeps the points that match here. What must hold and what mustn't was asked of them below; alternatives are more below
     /// than here.
     fn admit(&mut self, points: &mut Vec<Found>, filters: &[&Filter]) -> Result<()> {
-        if filters
-            .iter()
-            .all(|f| f.should.is_empty() && f.min_should.is_none())
-        {
-            return Ok(());
-        }
         let Some(filter) = merged(self.view, filters, &[])? else {
             return Ok(());
         };
@@ -468,13 +525,7 @@ impl<'a> Run<'a> {
                 rows_scored: of(|c| c.rows_scanned),
                 rows_read: of(|c| c.rows_read),
                 reads: spent.disk_reads,
-                read_bytes: spent.disk_bytes,
-                times: PartTimes {
-                    total_ns: spent.total_ns,
-                    reads_ns: spent.waited_ns,
-                    ..PartTimes::default()
-                },
-                ..Explained::default()
+                ..one_stage(&spent, SearchStage::Rows, &self.scratch.lookup.io)
             });
         }
         Ok(found)

@@ -1,7 +1,7 @@
 //! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
 
 use ramlet_index::{Allowed, Graph, IndexError, Ivf, RowFilter, RowSet, SearchStats, VectorIndex, Want};
-use ramlet_io::IoContext;
+use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -11,7 +11,7 @@ use crate::filter::CompiledFilter;
 use crate::read::lookup::Lookup;
 use crate::read::matching::{self, Candidates};
 use crate::read::view::View;
-use crate::request::{Explained, PartTimes};
+use crate::request::Explained;
 use crate::schema::{Schema, VectorField};
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{SegmentView, SparseColumn};
@@ -79,13 +79,11 @@ struct PayloadCheck<'a> {
 
 impl RowFilter for PayloadCheck<'_> {
     fn admits(&mut self, row: u32, io: &mut IoContext) -> ramlet_index::Result<bool> {
-        let times = self.watch.begin();
-        let before = (times > 0).then(|| (io.now(), io.waited_ns()));
+        let begun = self.watch.begin(io);
         let admits = matching::row_matches(self.schema, self.view, row, self.filter, io, self.buf)
             .map_err(|e| IndexError::Filter(Box::new(e)));
-        if let Some((begun, waited)) = before {
-            self.watch.took_ns += times * (io.now() - begun);
-            self.watch.waited_ns += times * (io.waited_ns() - waited);
+        if let Some(begun) = begun {
+            self.watch.end(begun, io);
         }
         admits
     }
@@ -95,9 +93,16 @@ impl RowFilter for PayloadCheck<'_> {
 #[derive(Default)]
 struct CheckWatch {
     checks: u64,
-    took_ns: u64,
-    /// Of these in reads.
-    waited_ns: u64,
+    /// By the stages that the checks interrupted. Waits and reads are counted, the rest is estimated.
+    of: Stages,
+}
+
+/// A check under way.
+struct CheckBegun {
+    read: StageUse,
+    at: u64,
+    /// How many checks it stands for; 0: it isn't timed.
+    times: u64,
 }
 
 /// Checks that are all timed, and one in how many is behind them.
@@ -105,13 +110,36 @@ const CHECKS_TIMED: u64 = 256;
 const CHECKS_PER_TIMED: u64 = 16;
 
 impl CheckWatch {
-    /// How many checks this one stands for; 0: it isn't timed.
-    fn begin(&mut self) -> u64 {
+    fn begin(&mut self, io: &IoContext) -> Option<CheckBegun> {
+        io.clock()?;
         self.checks += 1;
-        match self.checks {
+        let times = match self.checks {
             ..=CHECKS_TIMED => 1,
             n if n % CHECKS_PER_TIMED == 0 => CHECKS_PER_TIMED,
             _ => 0,
+        };
+        Some(CheckBegun {
+            read: io.read_so_far(),
+            at: if times > 0 { io.now() } else { 0 },
+            times,
+        })
+    }
+
+    fn end(&mut self, begun: CheckBegun, io: &IoContext) {
+        let read = io.read_so_far().without(&begun.read);
+        let now = if begun.times > 0 { io.now() } else { 0 };
+        let computed = (now - begun.at).saturating_sub(read.waited_ns);
+        self.of.of_mut(io.stage()).add(&StageUse {
+            ns: read.waited_ns + begun.times * computed,
+            ..read
+        });
+    }
+
+    /// Takes the checks out of the stages that they interrupted.
+    fn divide(&self, stages: &mut Stages) {
+        for (stage, used) in self.of.used() {
+            *stages.of_mut(stage) = stages.of(stage).without(used);
+            stages.of_mut(SearchStage::Payloads).add(used);
         }
     }
 }
@@ -144,7 +172,9 @@ pub fn search_segment(
     let Lookup {
         io, buf, index, rare, ..
     } = &mut scratch.lookup;
-    let before = (io.now(), io.waited_ns(), io.bytes());
+    let bytes = io.bytes();
+    io.take_stages();
+    io.enter(SearchStage::Filter);
     let candidates = matching::candidates(&view.schema, segment, context.filter, io, buf, rare)?;
     let Candidates {
         mut rows, recheck, ..
@@ -152,11 +182,8 @@ pub fn search_segment(
     found.candidates = rows.as_ref().map(RoaringBitmap::len);
     found.rechecked = recheck;
     if found.candidates == Some(0) {
-        found.times = PartTimes {
-            filter_ns: io.now() - before.0,
-            ..PartTimes::default()
-        };
-        found.read_bytes = io.bytes() - before.2;
+        found.stages = io.take_stages().map(Box::new);
+        found.read_bytes = io.bytes() - bytes;
         return Ok(found);
     }
     let picked = match &rows {
@@ -185,7 +212,7 @@ pub fn search_segment(
         None => None,
     };
     found.share = context.filter.map(|_| share_of(rows.as_ref(), share, segment));
-    let resolved = (io.now(), io.waited_ns());
+    io.enter(SearchStage::Other);
     let gone = Gone {
         deletes: &segment.deletes,
         own_rows: rows_of(context.excluded, segment, io, buf)?,
@@ -207,20 +234,45 @@ pub fn search_segment(
         filter_share: share,
     };
     let want = want_here(context, segment, &found, scratch.top.k());
+    io.enter(first_stage(found.index));
+    let begun = io.now();
+    index.set_clock(io.clock());
     column
         .index
         .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?;
     let checks = check.map(|check| check.watch).unwrap_or_default();
-    found.times = PartTimes {
-        filter_ns: resolved.0 - before.0,
-        checks_ns: checks.took_ns,
-        reads_ns: (io.waited_ns() - resolved.1).saturating_sub(checks.waited_ns),
-        ..PartTimes::default()
-    };
-    found.read_bytes = io.bytes() - before.2;
+    found.stages = io.take_stages().map(Box::new);
+    if let Some(stages) = &mut found.stages {
+        divide_ranking(stages, index.ranked_at().map(|at| at - begun));
+        checks.divide(stages);
+    }
+    found.read_bytes = io.bytes() - bytes;
     note(&mut found, &want, column.index.as_ref(), &index.stats);
     segment.segment.note_spent(spent(&index.stats));
     Ok(found)
+}
+
+/// What an index does that isn't in another stage.
+fn first_stage(index: &str) -> SearchStage {
+    match index {
+        "sparse" => SearchStage::Lists,
+        "records" => SearchStage::Rows,
+        _ => SearchStage::Codes,
+    }
+}
+
+/// An index ranks its centroids before it compares anything; positions of the rows that a filter names are found before that.
+fn divide_ranking(stages: &mut Stages, until_ranked: Option<u64>) {
+    let Some(until_ranked) = until_ranked else { return };
+    let positions = stages.of(SearchStage::Positions).ns;
+    let ranking = StageUse {
+        ns: until_ranked
+            .saturating_sub(positions)
+            .min(stages.of(SearchStage::Codes).ns),
+        ..StageUse::default()
+    };
+    *stages.of_mut(SearchStage::Codes) = stages.of(SearchStage::Codes).without(&ranking);
+    stages.of_mut(SearchStage::Centroids).add(&ranking);
 }
 
 /// Codes scanned in the time of comparing one row that comes from disk in sequence, and such rows in that of a read.

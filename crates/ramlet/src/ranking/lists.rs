@@ -5,7 +5,7 @@
 //! was met might still enter, so the result is exact.
 
 use ramlet_index::TopK;
-use ramlet_io::IoContext;
+use ramlet_io::{IoContext, SearchStage};
 use ramlet_memory::{AnonBuf, Reservation};
 use roaring::RoaringBitmap;
 
@@ -254,7 +254,12 @@ impl Eligible<'_> {
     /// Asks the payload, whatever is known.
     pub fn matches_all(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
         match self.asked.filter {
-            Some(filter) => row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf),
+            Some(filter) => {
+                let before = io.enter(SearchStage::Payloads);
+                let matches = row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf);
+                io.enter(before);
+                matches
+            }
             None => Ok(true),
         }
     }
@@ -289,7 +294,9 @@ pub fn rank_lists(
     }
     let before = lookup.io.reads();
     let Lookup { io, buf, rare, .. } = lookup;
+    io.enter(SearchStage::Filter);
     let named = candidates(&asked.view.schema, segment, words.rest, io, buf, rare)?;
+    io.enter(SearchStage::Lists);
     let Candidates {
         mut rows,
         recheck,

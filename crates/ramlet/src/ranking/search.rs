@@ -1,6 +1,7 @@
 //! A view's points by their score: first all parts are counted, then ranked with the same weights.
 
 use ramlet_index::TopK;
+use ramlet_io::{SearchStage, Stages};
 use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
@@ -77,30 +78,39 @@ pub fn rank(
     let words = Words::new(asked.terms, of_filter.as_ref(), asked.filter);
     let mut all = Statistics::new(asked.terms.len());
     let mut lists = Vec::with_capacity(asked.view.segments.len());
-    let mut counted_ns = Vec::with_capacity(asked.view.segments.len());
+    let mut counting = Vec::with_capacity(asked.view.segments.len());
     for segment in &asked.view.segments {
         let begun = lookup.io.now();
+        lookup.io.take_stages();
+        lookup.io.enter(SearchStage::Lists);
         lists.push(count_segment((&counted, &words), segment, lookup, &mut all)?);
-        counted_ns.push(lookup.io.now() - begun);
+        let stages = lookup.io.take_stages();
+        counting.push((lookup.io.now() - begun, stages));
     }
     let mut met = Vec::with_capacity(asked.view.memtables.len());
     for memtable in &asked.view.memtables {
         met.push(count_memtable(&counted, memtable, lookup, &mut all)?);
     }
     let weights = all.weights(asked.params, asked.terms.times());
-    let mut tell = |mut part: Explained, lists_ns: u64, (begun, now): (u64, u64)| {
-        cost.add(&part);
-        if let Some(explained) = explained.as_deref_mut() {
-            part.using.clone_from(&asked.field.path);
-            part.times.lists_ns = lists_ns;
-            part.times.total_ns = lists_ns + now - begun;
-            explained.push(part);
-        }
-    };
+    let mut tell =
+        |mut part: Explained, (counted_ns, counting): (u64, Option<Stages>), lookup: &mut Lookup, begun| {
+            cost.add(&part);
+            let stages = lookup.io.take_stages();
+            if let Some(explained) = explained.as_deref_mut() {
+                part.using.clone_from(&asked.field.path);
+                part.total_ns = counted_ns + lookup.io.now() - begun;
+                part.stages = stages.map(|mut stages| {
+                    counting.iter().for_each(|counting| stages.add(counting));
+                    Box::new(stages)
+                });
+                explained.push(part);
+            }
+        };
     for (index, (segment, lists)) in asked.view.segments.iter().zip(lists).enumerate() {
         top.begin_segment(index as u32);
         let begun = lookup.io.now();
-        let (waited, bytes) = (lookup.io.waited_ns(), lookup.io.bytes());
+        let bytes = lookup.io.bytes();
+        lookup.io.enter(SearchStage::Lists);
         let only = asked.named(lookup, segment.segment.rows(), &|place| match place {
             Place::Segment { index: at, row } => (at as usize == index).then_some(row),
             Place::Memtable { .. } => None,
@@ -112,19 +122,19 @@ pub fn rank(
             }
             _ => rank_payloads(asked, &counted, &weights, segment, only, lookup, top)?,
         };
-        part.times.reads_ns = lookup.io.waited_ns() - waited;
         part.read_bytes = lookup.io.bytes() - bytes;
-        tell(part, counted_ns[index], (begun, lookup.io.now()));
+        tell(part, counting[index], lookup, begun);
     }
     for (index, (memtable, met)) in asked.view.memtables.iter().zip(met).enumerate() {
         top.begin_segment((asked.view.segments.len() + index) as u32);
         let begun = lookup.io.now();
+        lookup.io.enter(SearchStage::Lists);
         let only = asked.named(lookup, memtable.len, &|place| match place {
             Place::Memtable { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
         let part = rank_memtable(asked, &counted, &weights, (memtable, &met), only, top);
-        tell(part, 0, (begun, lookup.io.now()));
+        tell(part, (0, None), lookup, begun);
     }
     Ok(cost)
 }
@@ -156,6 +166,7 @@ fn count_segment(
     if let Some(column) = column.filter(|_| !counted.terms.are_stopwords()) {
         return count_lists((counted, words), (segment, column), lookup, all).map(Some);
     }
+    lookup.io.enter(SearchStage::Payloads);
     let mut counts = vec![0; counted.terms.len()];
     segment
         .segment
@@ -235,7 +246,9 @@ fn rank_payloads(
         ..Explained::default()
     };
     let Lookup { io, buf, rare, .. } = lookup;
+    io.enter(SearchStage::Filter);
     let (rows, _held) = matching_rows(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
+    io.enter(SearchStage::Payloads);
     let mut counts = vec![0; counted.terms.len()];
     segment.segment.for_each_payload(io, &mut |row, payload| {
         let wanted = rows.contains(row) && only.as_ref().is_none_or(|(only, _)| only.contains(row));

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use ramlet_format::component::Component;
 use ramlet_format::footer::{Footer, index_payload};
 use ramlet_format::manifest::FileEntry;
 use ramlet_format::records::{BlockAt, RecordsBlock, RecordsIndex};
 use ramlet_format::rows::RowsMeta;
 use ramlet_format::{FormatError, block};
-use ramlet_io::{BlockCache, BlockFile, IoContext, PAGE, RecordCache, Storage, Symbols, block_of};
+use ramlet_io::{
+    BlockCache, BlockFile, IoContext, PAGE, RecordCache, SearchStage, Storage, Symbols, block_of,
+};
 use ramlet_memory::{AnonBuf, Consumer, ReclaimableView, Reservation};
 
 use super::kept::KeptRecords;
@@ -325,6 +328,7 @@ impl Positions {
             make_cacheable(&mut file, shelf, EvictionRank::Payloads);
         }
         let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone())?;
+        let rows = rows.for_stage(SearchStage::Positions);
         Ok(Positions { rows, meta })
     }
 }
@@ -350,7 +354,20 @@ pub fn open_index_rows(
     io: &mut IoContext,
 ) -> Result<ramlet_index::RowsFile> {
     let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
-    ramlet_index::RowsFile::new(Arc::new(file), meta).map_err(Error::from)
+    let rows = ramlet_index::RowsFile::new(Arc::new(file), meta)?;
+    Ok(rows.for_stage(stage_of(entry.component)))
+}
+
+/// What a search reads a component of a vector for.
+fn stage_of(component: Component) -> SearchStage {
+    match component {
+        Component::Codes { .. }
+        | Component::Extended { .. }
+        | Component::ExtendedLow { .. }
+        | Component::Product { .. }
+        | Component::Residual { .. } => SearchStage::Codes,
+        _ => SearchStage::Rows,
+    }
 }
 
 /// What is shown a record: it may read elsewhere meanwhile.

@@ -281,7 +281,12 @@ pub fn apply_group<'a>(
             let mut writer = slot.take().expect("put back below");
             let applied = writer.apply(operation, change, lookup);
             let (writer, again) = match applied {
-                Ok(Err(no_room)) => wait_for_room(core, writer, no_room),
+                Ok(Err(no_room)) => {
+                    let begun = core.shared.watch.now();
+                    let waited = wait_for_room(core, writer, no_room);
+                    core.shared.watch.stalled(begun);
+                    waited
+                }
                 Ok(Ok(())) => (writer, Ok(false)),
                 Err(e) => (writer, Err(e)),
             };

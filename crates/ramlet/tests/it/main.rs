@@ -32,6 +32,7 @@ mod reclaim;
 mod shard_keys;
 mod shortage;
 mod snapshots;
+mod stages;
 mod support;
 mod texts;
 mod upkeep;
