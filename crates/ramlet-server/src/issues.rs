@@ -27,14 +27,15 @@ pub fn find(app: &App, names: &[String]) -> Vec<Issue> {
 }
 
 fn of_one(app: &App, name: &str) -> Vec<Issue> {
-    let collection = match app.engine.collection(name) {
-        Ok(collection) => collection,
-        Err(e) if e.kind() == ErrorKind::CollectionClosed => {
+    // Of those that are not in RAM nothing is wrong that was known when they went.
+    let collection = match app.engine.collection_in_ram(name) {
+        Some(Ok(collection)) => collection,
+        Some(Err(e)) if e.kind() == ErrorKind::CollectionClosed => {
             let solution = by_hand("`ramlet check` tells more; delete it, or restore it from a snapshot");
             return vec![Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution)];
         }
         // Deleted meanwhile.
-        Err(_) => return Vec::new(),
+        _ => return Vec::new(),
     };
     let mut all = Vec::new();
     if let Some(error) = collection.info().optimizer_error {
@@ -146,7 +147,7 @@ const MEMORY_TIMES_MAX: u64 = 4;
 fn budget_too_small(app: &App, names: &[String]) -> Option<Issue> {
     let open = names
         .iter()
-        .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
+        .filter_map(|name| Some((name, app.engine.collection_in_ram(name)?.ok()?)));
     let sized: Vec<_> = open.map(|(name, collection)| (name, collection.info())).collect();
     let points: u64 = sized.iter().map(|(_, info)| info.points_count).sum();
     let (name, info) = sized.into_iter().max_by_key(|(_, info)| info.points_count)?;
@@ -257,7 +258,7 @@ fn usual_read_us(app: &App) -> (u64, bool) {
 
 /// Looks again; what is new and what is over is told in the log.
 pub fn look(app: &App) {
-    let ids: BTreeSet<String> = app.names_by_id().into_keys().collect();
+    let ids: BTreeSet<String> = app.engine.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
     app.issues.tell(&find(app, &app.engine.collection_names()));
 }

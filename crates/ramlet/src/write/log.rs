@@ -11,6 +11,7 @@ use ramlet_format::manifest::{LogEntry, Manifest};
 use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{LOG_FILE_FIRST_BYTES, LOG_FILE_GROWTH};
 use crate::mutants;
 
 const PREFIX: &str = "log-";
@@ -57,7 +58,7 @@ pub struct Log {
 /// What new log files are made with.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSetup {
-    /// Length of a file; one larger group gets a file of its own size.
+    /// Length of a file of a collection that is written much; one larger group gets a file of its own size.
     pub file_bytes: u64,
     /// Of the first file created.
     pub salt: u64,
@@ -85,7 +86,8 @@ pub fn is_log_name(name: &str) -> bool {
 impl Log {
     /// A new log whose first group will be `first_lsn`. Its name is made durable by the commit of the manifest that lists it.
     pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
-        let mut file = storage.create_log(&file_name(first_lsn), setup.file_bytes)?;
+        let bytes = LOG_FILE_FIRST_BYTES.min(setup.file_bytes);
+        let mut file = storage.create_log(&file_name(first_lsn), bytes)?;
         let entry = start_file(file.as_mut(), setup.salt, first_lsn)?;
         Ok(Log {
             storage,
@@ -288,12 +290,27 @@ impl Log {
             }
             other => {
                 self.spare.extend(other);
-                let bytes = needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes);
+                let bytes = needed.next_multiple_of(PAGE as u64).max(self.next_bytes(needed));
                 self.storage.create_log(name, bytes)?
             }
         };
         let entry = start_file(file.as_mut(), salt, first_lsn)?;
         Ok(NextFile { entry, file })
+    }
+
+    /// Length of the next file: longer than one that was filled, so that a collection that is written little takes little disk.
+    fn next_bytes(&self, needed: u64) -> u64 {
+        let present = self.entry.bytes;
+        let was_filled = self.offset + needed > present || self.offset > present / 2;
+        let next = if was_filled {
+            present * LOG_FILE_GROWTH
+        } else {
+            present
+        };
+        next.clamp(
+            LOG_FILE_FIRST_BYTES.min(self.setup.file_bytes),
+            self.setup.file_bytes,
+        )
     }
 
     /// Puts a longer file in the place of the current one, which has no group yet and is too short for the first. With the same header, by which
