@@ -36,7 +36,10 @@ class History(Wide):
     def learn(self):
         """Which points there are, for queries that name some."""
         found, _ = self.pair.oracle.scroll(self.pair.name, limit=100_000, with_payload=False, with_vectors=True)
-        self.ids = [p.id for p in found] or [0]
+        if not found:
+            # Updates name points that are there: others are 404 here, as on the API's server.
+            return self.upsert()
+        self.ids = [p.id for p in found]
         self.with_vector = {name: [p.id for p in found if name in (p.vector or {})] for name in self.names}
 
     def input(self, name):
@@ -94,9 +97,8 @@ class History(Wide):
     def update_vectors(self):
         name = self.pair.name
         points = [models.PointVectors(id=i, vector={v: self.make(v) for v in self.rng.sample(self.names, self.rng.randint(1, 2))}) for i in self.some_ids(5)]
-        if self.ids != [0]:
-            self.both(lambda c: c.update_vectors(name, points, wait=True))
-            self.learn()
+        self.both(lambda c: c.update_vectors(name, points, wait=True))
+        self.learn()
 
     def delete_vectors(self):
         name, selector, vectors = self.pair.name, self.selector(), self.rng.sample(self.names, 1)
@@ -127,7 +129,6 @@ class History(Wide):
         self.both(lambda c: c.delete_collection(self.pair.name))
         self.create()
         self.index_kept()
-        self.learn()
         self.upsert()
 
     def snapshot(self):

@@ -26,7 +26,7 @@ def test_one_collection_too_many_is_refused_for_good(tmp_path):
         # Nor does it help to wait, but to delete.
         assert http.raw("PUT", "/collections/one-more", '{"vectors": {"size": 4, "distance": "Dot"}}')[0] == 507
         http.result("DELETE", "/collections/c0")
-        http.result("PUT", "/collections/one-more", {"vectors": {"size": 4, "distance": "Dot"}})
+        http.result("PUT", "/collections/c0", {"vectors": {"size": 4, "distance": "Dot"}})
 
 
 @pytest.mark.parametrize("memory", ["16MB", "32MB", "135MB"])

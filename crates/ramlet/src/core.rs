@@ -10,7 +10,6 @@ use ramlet_memory::{Consumer, Reservation};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Backoff;
-use crate::jobs::expiry::AsOf;
 use crate::jobs::progress::Progress;
 use crate::limits::QUEUE_OPS_MAX;
 use crate::mutants;
@@ -20,6 +19,7 @@ use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateOp, UpdateResult};
 use crate::residency::gate::Gate;
 use crate::segment::Shelf;
+use crate::settings::ExpiryAsOf;
 use crate::shared::Shared;
 use crate::write::writer::Writer;
 
@@ -108,8 +108,8 @@ pub struct Core {
     pub quiet: AtomicU32,
     /// Shut while it is unloaded, and from then on.
     pub gate: Gate,
-    /// When the first point expires, as of which change ([`crate::jobs::expiry`]).
-    pub expiry: Mutex<Option<(AsOf, i64)>>,
+    /// When the first point expires, as of which change (`jobs/expiry.rs`).
+    pub expiry: Mutex<Option<(ExpiryAsOf, i64)>>,
     pub _held: Reservation,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
+use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger, Reservation};
 
@@ -29,8 +29,7 @@ use crate::recovery::closed::ClosedCollection;
 use crate::recovery::manifest_store::CommitError;
 use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
-use crate::residency::Names;
-use crate::residency::names::Loaded;
+use crate::residency::names;
 use crate::schema::Slots;
 use crate::segment::{Shelf, graph_width};
 use crate::sharding::{self, Shard, ShardSet};
@@ -74,6 +73,9 @@ impl EngineOptions {
         })
     }
 }
+
+/// The table of names.
+pub(crate) type Names = names::Names<Arc<Collection>>;
 
 /// Which collections a start opens, as far as there is room.
 #[derive(Clone, Copy)]
@@ -302,7 +304,7 @@ impl Engine {
                 break;
             }
             match self.reopen(entry, &mut lookup) {
-                Ok(collection) => drop(self.names().insert(name, collection)),
+                Ok(collection) => self.names().insert(name, &entry.id, collection),
                 // What others hold isn't lacking: it finds room once they have made way.
                 Err(e) if e.is_shortage() && self.has_loaded() => break,
                 Err(e) if e.is_shortage() => {
@@ -347,7 +349,7 @@ impl Engine {
             guarded(|| recover::open(self.parts(id)?, lookup))
         };
         let core = open(&entry.id)?;
-        if !sharding::is_custom(&core.writer().config) {
+        if !sharding::is_keyed(&core, entry.shards.len()) {
             return Ok(self.register(core));
         }
         let mut shards = Vec::with_capacity(entry.shards.len());
@@ -636,7 +638,7 @@ impl Engine {
             true => self.register_keyed(core, Vec::new()),
             false => self.register(core),
         };
-        names.insert(name, collection);
+        names.insert(name, &id, collection);
         Ok(())
     }
 
@@ -710,59 +712,6 @@ impl Engine {
         self.commit(&mut names, catalog)?;
         drop(names);
         self.parts(&id)
-    }
-
-    /// Lists collections that were built beside the others, and aliases, all in one commit. Those that had the names are removed.
-    pub(crate) fn adopt(&self, new: &[CollectionEntry], aliases: &[AliasEntry]) -> Result<()> {
-        let mut names = self.names();
-        while new.iter().any(|entry| names.moving.contains(&entry.name)) {
-            names = self.wait_moved(names);
-        }
-        let mut catalog = names.catalog.clone();
-        let given: BTreeSet<&str> = new.iter().map(|entry| entry.name.as_str()).collect();
-        if let Some(alias) = catalog.aliases.iter().find(|a| given.contains(a.alias.as_str())) {
-            let what = format!("`{}` is an alias, so it can't be a collection", alias.alias);
-            return Err(Error::new(ErrorKind::AlreadyExists, what));
-        }
-        let all = std::mem::take(&mut catalog.collections).into_iter();
-        let (replaced, kept): (Vec<_>, Vec<_>) = all.partition(|entry| given.contains(entry.name.as_str()));
-        catalog.collections = kept;
-        catalog.collections.extend(new.iter().cloned());
-        for entry in aliases {
-            let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
-            change_alias(&mut catalog, &AliasOp::Create { alias, collection })?;
-        }
-        self.commit(&mut names, catalog)?;
-        let mut gone = Vec::new();
-        for entry in replaced {
-            names.closed.remove(&entry.name);
-            names.forget(&entry.id);
-            gone.push((names.loaded.remove(&entry.name), entry));
-        }
-        drop(names);
-        for (loaded, entry) in gone {
-            self.end_replaced(loaded, &entry);
-        }
-        Ok(())
-    }
-
-    fn end_replaced(&self, loaded: Option<Loaded>, entry: &CollectionEntry) {
-        let Some(Loaded { collection, .. }) = loaded else {
-            return entry.directories().for_each(|id| self.clear(id));
-        };
-        for core in collection.cores() {
-            core.replaced.store(true, Ordering::Release);
-        }
-        self.retire_all(&collection);
-    }
-
-    /// The catalog, if none of its collections is closed.
-    pub(crate) fn whole_catalog(&self) -> Result<Catalog> {
-        let names = self.names();
-        match names.closed.first_key_value() {
-            Some((name, closed)) => Err(closed.error(name)),
-            None => Ok(names.catalog.clone()),
-        }
     }
 
     /// The collection's own name, if `name` is an alias; `name` otherwise.
@@ -853,7 +802,7 @@ impl Engine {
 
     pub(crate) fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
         self.hold_listed(&catalog)?;
-        crate::residency::names::sort(&mut catalog);
+        names::sort(&mut catalog);
         catalog.number = names.catalogs.next();
         match names.catalogs.commit(self.storage.as_ref(), &catalog.encode()) {
             Ok(()) => {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::limits::{EXPIRY_LOADS, EXPIRY_UNLISTED_MICROS};
 use crate::query::Scratch;
 use crate::request::{Direction, OrderBy, PointsSelector, ScrollRequest, UpdateOp};
-use crate::settings::Expiry;
+use crate::settings::{Expiry, ExpiryAsOf};
 use crate::types::{FieldKind, PayloadSelector, VectorSelector};
 
 impl Engine {
@@ -107,18 +107,15 @@ fn first_over(
     Ok(first.map_or(i64::MAX, |value| expiry.over_at(value, kind)))
 }
 
-/// The last change, the setting and the index that something is known as of.
-pub type AsOf = (u64, Expiry, Option<FieldKind>);
-
 impl Collection {
-    fn first_expiry(&self, as_of: &AsOf) -> Option<i64> {
+    fn first_expiry(&self, as_of: &ExpiryAsOf) -> Option<i64> {
         let known = self.core().expiry.lock().unwrap_or_else(PoisonError::into_inner);
         let current = known.as_ref().filter(|(known, _)| known == as_of);
         current.map(|(_, first)| *first)
     }
 
     /// Of shards the last change of all isn't known by one number: they are looked at each time.
-    fn note_expiry(&self, as_of: AsOf, first: i64) {
+    fn note_expiry(&self, as_of: ExpiryAsOf, first: i64) {
         if self.shards().is_empty() {
             let mut known = self.core().expiry.lock().unwrap_or_else(PoisonError::into_inner);
             *known = Some((as_of, first));

@@ -3,7 +3,7 @@
 pub mod backoff;
 mod cache_fill;
 pub mod cancellation;
-pub mod expiry;
+mod expiry;
 pub mod maintenance;
 mod merging;
 pub mod progress;

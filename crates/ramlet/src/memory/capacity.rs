@@ -6,8 +6,7 @@ use ramlet_format::catalog::{Catalog, CollectionEntry};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::COLLECTION_BYTES;
-use crate::residency::names::{entry_bytes, listed_bytes};
+use crate::limits::{COLLECTION_BYTES, LISTED_BYTES, LISTED_NAME_TIMES};
 use crate::write::memtable::MemtableWriter;
 
 /// Most that collections in RAM may hold, apart from their data, and most that the list of all of them may: of what holds data for speed a
@@ -47,6 +46,26 @@ pub fn fit(budget: &BudgetTable) -> usize {
         budget.write_buffers / 2 / MemtableWriter::EMPTY_PAIR_BYTES,
     );
     by_bytes.min(by_memtables) as usize
+}
+
+/// What a catalog takes in RAM, with what is remembered of its collections.
+fn listed_bytes(catalog: &Catalog) -> u64 {
+    let collections = catalog.collections.iter().map(entry_bytes);
+    let aliases = catalog
+        .aliases
+        .iter()
+        .map(|entry| name_bytes(&entry.alias) + entry.collection.len() as u64);
+    collections.sum::<u64>() + aliases.sum::<u64>()
+}
+
+/// What one collection takes of that, with its shards.
+fn entry_bytes(entry: &CollectionEntry) -> u64 {
+    let shards = entry.shards.iter().map(|shard| name_bytes(&shard.id));
+    name_bytes(&entry.name) + shards.sum::<u64>()
+}
+
+fn name_bytes(name: &str) -> u64 {
+    LISTED_BYTES + LISTED_NAME_TIMES * name.len() as u64
 }
 
 fn too_many(budget: &BudgetTable, catalog: &Catalog) -> Error {

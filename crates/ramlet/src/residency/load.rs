@@ -4,9 +4,9 @@ use std::sync::{Arc, MutexGuard};
 
 use ramlet_format::catalog::CollectionEntry;
 
-use super::names::{Found, Names, missing};
+use super::names::{Found, missing};
 use crate::collection::Collection;
-use crate::engine::{CREATE_TRIES, Engine};
+use crate::engine::{CREATE_TRIES, Engine, Names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::CollectionInfo;
 use crate::limits::LOADS_AT_ONCE;
@@ -160,7 +160,7 @@ impl Engine {
                         core.close_queue();
                     }
                 }
-                names.insert(&entry.name, collection.clone());
+                names.insert(&entry.name, collection.id(), collection.clone());
                 if let (Patience::Wait, Some(loaded)) = (patience, names.loaded.get(&entry.name)) {
                     names.touch(loaded);
                 }

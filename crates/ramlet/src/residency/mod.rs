@@ -18,5 +18,4 @@ pub mod names;
 mod unload;
 mod visits;
 
-pub use names::Names;
 pub use visits::Unloaded;

@@ -1,21 +1,18 @@
 //! The table of names: which collections there are, and which of them are loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ramlet_format::catalog::{Catalog, CollectionEntry};
 
-use crate::collection::Collection;
 use crate::error::{Error, Result};
-use crate::limits::{LISTED_BYTES, LISTED_NAME_TIMES};
 use crate::recovery::catalog::number_of;
 use crate::recovery::closed::ClosedCollection;
 use crate::recovery::manifest_store::Generations;
 
 /// A collection in RAM.
-pub struct Loaded {
-    pub collection: Arc<Collection>,
+pub struct Loaded<H> {
+    pub collection: H,
     /// When it was asked for last, in requests for collections; 0: never, it was only looked at.
     pub used: AtomicU64,
 }
@@ -31,11 +28,12 @@ pub struct Seen {
     pub is_due: bool,
 }
 
-pub struct Names {
+/// Of collections that are held by an `H`.
+pub struct Names<H> {
     /// Collections sorted by name, aliases by theirs.
     pub catalog: Catalog,
     pub catalogs: Generations<Catalog>,
-    pub loaded: BTreeMap<String, Loaded>,
+    pub loaded: BTreeMap<String, Loaded<H>>,
     /// Listed in the catalog, and found damaged.
     pub closed: BTreeMap<String, ClosedCollection>,
     /// Being loaded or unloaded: whoever asks for one waits.
@@ -54,16 +52,16 @@ pub struct Names {
 }
 
 /// Where a collection is.
-pub enum Found<'a> {
-    Loaded(&'a Loaded),
+pub enum Found<'a, H> {
+    Loaded(&'a Loaded<H>),
     Closed(&'a ClosedCollection),
     Moving,
     Unloaded(&'a CollectionEntry),
     Missing,
 }
 
-impl Names {
-    pub fn new(mut catalog: Catalog, catalogs: Generations<Catalog>) -> Names {
+impl<H> Names<H> {
+    pub fn new(mut catalog: Catalog, catalogs: Generations<Catalog>) -> Names<H> {
         sort(&mut catalog);
         Names {
             catalog,
@@ -96,7 +94,7 @@ impl Names {
     }
 
     /// By its own name.
-    pub fn find(&self, name: &str) -> Found<'_> {
+    pub fn find(&self, name: &str) -> Found<'_, H> {
         if let Some(loaded) = self.loaded.get(name) {
             return Found::Loaded(loaded);
         }
@@ -111,20 +109,16 @@ impl Names {
     }
 
     /// Counts a request for a collection that is loaded.
-    pub fn touch(&self, loaded: &Loaded) {
+    pub fn touch(&self, loaded: &Loaded<H>) {
         let now = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
         loaded.used.store(now, Ordering::Relaxed);
     }
 
-    /// From here on `name` leads to it.
-    pub fn insert(&mut self, name: &str, collection: Arc<Collection>) -> Option<Arc<Collection>> {
-        self.remember(collection.id(), Seen::default());
-        let loaded = Loaded {
-            collection,
-            used: AtomicU64::new(0),
-        };
-        let before = self.loaded.insert(name.to_owned(), loaded);
-        before.map(|loaded| loaded.collection)
+    /// From here on `name` leads to the collection in directory `id`.
+    pub fn insert(&mut self, name: &str, id: &str, collection: H) {
+        self.remember(id, Seen::default());
+        let used = AtomicU64::new(0);
+        self.loaded.insert(name.to_owned(), Loaded { collection, used });
     }
 
     pub fn remember(&mut self, id: &str, seen: Seen) {
@@ -143,38 +137,12 @@ impl Names {
             self.seen.remove(&number);
         }
     }
-
-    /// Directories of collections that are loaded.
-    pub fn loaded_directories(&self) -> usize {
-        let each = self.loaded.values();
-        each.map(|loaded| 1 + loaded.collection.shards().len()).sum()
-    }
 }
 
 /// So that a name is found by halving.
 pub fn sort(catalog: &mut Catalog) {
     catalog.collections.sort_by(|a, b| a.name.cmp(&b.name));
     catalog.aliases.sort_by(|a, b| a.alias.cmp(&b.alias));
-}
-
-/// What a catalog takes in RAM, with what is remembered of its collections.
-pub fn listed_bytes(catalog: &Catalog) -> u64 {
-    let collections = catalog.collections.iter().map(entry_bytes);
-    let aliases = catalog
-        .aliases
-        .iter()
-        .map(|entry| name_bytes(&entry.alias) + entry.collection.len() as u64);
-    collections.sum::<u64>() + aliases.sum::<u64>()
-}
-
-/// What one collection takes of that, with its shards.
-pub fn entry_bytes(entry: &CollectionEntry) -> u64 {
-    let shards = entry.shards.iter().map(|shard| name_bytes(&shard.id));
-    name_bytes(&entry.name) + shards.sum::<u64>()
-}
-
-fn name_bytes(name: &str) -> u64 {
-    LISTED_BYTES + LISTED_NAME_TIMES * name.len() as u64
 }
 
 /// `NotFound` with the API's sentence.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::names::{Loaded, Names, Seen};
+use super::names::{Loaded, Seen};
 use crate::collection::Collection;
 use crate::core::Core;
-use crate::engine::Engine;
+use crate::engine::{Engine, Names};
 use crate::jobs::{self, Moment, maintenance};
 use crate::limits::UNLOAD_LOG_BYTES;
 use crate::memory::{capacity, descriptors};
@@ -30,11 +30,21 @@ impl Engine {
         let metadata = self.metadata();
         self.has_place(directories)
             && metadata.available() >= metadata.cap() / METADATA_FREE_SHARE
-            && descriptors::has_room(self.storage().as_ref(), directories as u64)
+            && descriptors::has_room(
+                self.storage().as_ref(),
+                self.shared().one_by_one(),
+                directories as u64,
+            )
+    }
+
+    fn loaded_directories(&self) -> usize {
+        let names = self.names();
+        let each = names.loaded.values();
+        each.map(|loaded| 1 + loaded.collection.shards().len()).sum()
     }
 
     fn has_place(&self, directories: usize) -> bool {
-        self.names().loaded_directories() + directories <= capacity::fit(self.budget())
+        self.loaded_directories() + directories <= capacity::fit(self.budget())
     }
 
     /// Gives up what nobody uses; how many collections that is. They are loaded again when they are asked for.
@@ -69,7 +79,7 @@ impl Engine {
             None => names.remember(&id, seen),
             Some(collection) => {
                 collection.cores().iter().for_each(|core| core.gate.open());
-                names.insert(&name, collection);
+                names.insert(&name, &id, collection);
             }
         }
         names.moving.remove(&name);
@@ -81,7 +91,7 @@ impl Engine {
     /// Takes one out of the table; its name is in `moving` from then on, and its gates are shut. `Err`: there is none; one that would be, were its log shorter.
     fn take_unused(&self) -> std::result::Result<(String, Arc<Collection>), Option<Arc<Core>>> {
         let mut names = self.names();
-        let mut all: Vec<(u64, &String, &Loaded)> = names
+        let mut all: Vec<(u64, &String, &Loaded<Arc<Collection>>)> = names
             .loaded
             .iter()
             .map(|(name, loaded)| (loaded.used.load(Ordering::Relaxed), name, loaded))
@@ -150,9 +160,8 @@ fn shut(collection: &Collection) -> bool {
 fn has_due(collection: &Collection) -> bool {
     collection.cores().iter().any(|core| {
         let writer = core.writer();
-        let moments = [Moment::Busy, Moment::Idle];
-        let mut due = moments.iter().map(|at| jobs::candidates(core, &writer, *at));
-        due.any(|candidates| !candidates.is_empty())
+        // What is done in idle periods alone isn't worth a load.
+        !jobs::candidates(core, &writer, Moment::Busy).is_empty()
     })
 }
 

@@ -1,8 +1,8 @@
 //! Collections that nobody asked for are loaded now and then: those that this run has not opened yet, so that damage is found, and those with something to merge.
 
 use super::load::Patience;
-use super::names::{Found, Names};
-use crate::engine::Engine;
+use super::names::Found;
+use crate::engine::{Engine, Names};
 
 /// Collections that are not in RAM, and what they hold, as far as they were loaded once since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,6 +17,9 @@ pub struct Expiry {
     pub seconds: u32,
 }
 
+/// The last change, the setting and the index that something is known as of.
+pub type ExpiryAsOf = (u64, Expiry, Option<FieldKind>);
+
 impl Expiry {
     pub const KEY: &str = "ramlet_ttl";
 

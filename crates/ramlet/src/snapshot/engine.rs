@@ -1,8 +1,10 @@
 //! The engine's calls about snapshots. All of them block; none knows of a protocol or reads a clock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
+use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
 use ramlet_format::snapshot::{Contents, Frame, FrameKind};
 
 use super::directory::{TMP, file_name, is_sha256};
@@ -17,6 +19,7 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
+use crate::recovery::catalog::{AliasOp, change_alias};
 use crate::recovery::recover;
 use crate::sharding;
 
@@ -244,6 +247,60 @@ impl Engine {
         Catalog::decode(&body).map_err(|e| refused(&e))
     }
 
+    /// Lists collections that were built beside the others, and aliases, all in one commit. Those that had the names are removed.
+    fn adopt(&self, new: &[CollectionEntry], aliases: &[AliasEntry]) -> Result<()> {
+        let mut names = self.names();
+        while new.iter().any(|entry| names.moving.contains(&entry.name)) {
+            names = self.wait_moved(names);
+        }
+        let mut catalog = names.catalog.clone();
+        let given: BTreeSet<&str> = new.iter().map(|entry| entry.name.as_str()).collect();
+        if let Some(alias) = catalog.aliases.iter().find(|a| given.contains(a.alias.as_str())) {
+            let what = format!("`{}` is an alias, so it can't be a collection", alias.alias);
+            return Err(Error::new(ErrorKind::AlreadyExists, what));
+        }
+        let all = std::mem::take(&mut catalog.collections).into_iter();
+        let (replaced, kept): (Vec<_>, Vec<_>) = all.partition(|entry| given.contains(entry.name.as_str()));
+        catalog.collections = kept;
+        catalog.collections.extend(new.iter().cloned());
+        for entry in aliases {
+            let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
+            change_alias(&mut catalog, &AliasOp::Create { alias, collection })?;
+        }
+        self.commit(&mut names, catalog)?;
+        let mut gone = Vec::new();
+        for entry in replaced {
+            names.closed.remove(&entry.name);
+            names.forget(&entry.id);
+            let loaded = names.loaded.remove(&entry.name);
+            gone.push((loaded.map(|loaded| loaded.collection), entry));
+        }
+        drop(names);
+        for (loaded, entry) in gone {
+            self.end_replaced(loaded, &entry);
+        }
+        Ok(())
+    }
+
+    fn end_replaced(&self, loaded: Option<Arc<Collection>>, entry: &CollectionEntry) {
+        let Some(collection) = loaded else {
+            return entry.directories().for_each(|id| self.clear(id));
+        };
+        for core in collection.cores() {
+            core.replaced.store(true, Ordering::Release);
+        }
+        self.retire_all(&collection);
+    }
+
+    /// The catalog, if none of its collections is closed.
+    fn whole_catalog(&self) -> Result<Catalog> {
+        let names = self.names();
+        match names.closed.first_key_value() {
+            Some((name, closed)) => Err(closed.error(name)),
+            None => Ok(names.catalog.clone()),
+        }
+    }
+
     fn restore_all(
         &self,
         catalog: &Catalog,
@@ -286,8 +343,8 @@ impl Engine {
         fits: Fits<'_>,
         (entry, work): (&mut CollectionEntry, &mut Workspace),
     ) -> Result<()> {
-        let is_empty = settings.view.load().points() == 0;
-        if !shards.is_empty() && !(sharding::is_custom(&settings.writer().config) && is_empty) {
+        let has_points = settings.view.load().points() > 0;
+        if !shards.is_empty() && (has_points || !sharding::is_keyed(settings, shards.len())) {
             return Err(refused(&"it lists shards of a collection without keys"));
         }
         for shard in shards {
