@@ -69,7 +69,10 @@ impl Engine {
         let (id, seen) = (collection.id().to_owned(), remembered(&collection));
         let kept = match note_end(&collection) {
             // Files and memory are given back before somebody loads it anew.
-            true => None,
+            true => {
+                drop(collection);
+                None
+            }
             // Its log or manifest can't be trusted any more: that is told until a restart.
             false => Some(collection),
         };
