@@ -93,10 +93,15 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(
         "{} collections in {}",
-        engine.collection_names().len(),
+        engine.collection_count(),
         path.display()
     ));
 
+    if let unseen @ 1.. = engine.unseen_collections() {
+        say(format_args!(
+            "{unseen} of them are opened when they are asked for, or one by one meanwhile: those that are damaged are told of then"
+        ));
+    }
     for (name, _) in engine.closed_collections() {
         if let Err(e) = engine.collection(&name) {
             say(format_args!("CLOSED: {e}"));

@@ -56,7 +56,7 @@ fn restore(engine: &Engine, text: &str, force: bool) -> Result<()> {
     if let Some(fault) = collection_name_fault(name) {
         bail!("no collection can be called '{name}': {fault}");
     }
-    if !force && engine.collection(name).is_ok() {
+    if !force && engine.has_collection(name) {
         bail!("collection '{name}' is there already; --force-snapshot replaces it");
     }
     engine.recover_collection(name, &open(Path::new(file))?, None)?;

@@ -63,7 +63,7 @@ async fn confirm(app: &App, grant: &Grant, deadline: Instant) -> ApiResult<()> {
     let Some(exists) = grant.value_exists() else {
         return Ok(());
     };
-    let Ok(collection) = app.engine.collection(&exists.collection) else {
+    let Ok(collection) = app.collection(&exists.collection).await else {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             format!("Forbidden: {WORDS}"),

@@ -1,21 +1,22 @@
 //! What all requests share.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use ramlet::Engine;
 use ramlet::plan::Machine;
+use ramlet::{Collection, Engine};
 use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
 use crate::auth::Keys;
 use crate::balancer::Balancer;
+use crate::error::{ApiError, ApiResult};
 use crate::http2::Http2;
 use crate::issue::Known;
 use crate::limits;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
+use crate::pool::spawn_blocking;
 use crate::quotas::Quotas;
 use crate::rates::Rates;
 use crate::read_waits::ReadWaits;
@@ -132,12 +133,14 @@ impl App {
         })
     }
 
-    /// Names of the open collections by their ids.
-    pub(crate) fn names_by_id(&self) -> BTreeMap<String, String> {
-        let names = self.engine.collection_names().into_iter();
-        names
-            .filter_map(|name| Some((self.engine.collection(&name).ok()?.id().to_owned(), name)))
-            .collect()
+    /// A collection by name or alias. One that isn't in RAM is loaded off the threads of connections.
+    pub(crate) async fn collection(&self, name: &str) -> ApiResult<Arc<Collection>> {
+        if let Some(found) = self.engine.collection_at_once(name) {
+            return Ok(found?);
+        }
+        let (engine, name) = (self.engine.clone(), name.to_owned());
+        let loaded = spawn_blocking(move || engine.collection(&name)).await;
+        Ok(loaded.map_err(ApiError::internal)??)
     }
 }
 

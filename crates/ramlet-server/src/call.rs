@@ -51,18 +51,28 @@ impl Call {
     }
 
     /// The collection that the path names, directly or by an alias.
-    pub fn collection(&self) -> ApiResult<Arc<Collection>> {
-        let name = self.request.param("collection");
-        if name.len() > limits::NAME_BYTES {
-            check_name("collection_name", name)?;
-        }
-        let collection = self.app.engine.collection(name)?;
+    pub async fn collection(&self) -> ApiResult<Arc<Collection>> {
+        let name = self.named()?;
+        let collection = self.app.collection(name).await?;
         if let Some(timeout) = self.request.query.timeout
             && let Some(strict) = self.strict(&collection)
         {
             strict.timeout(timeout.as_secs())?;
         }
         Ok(collection)
+    }
+
+    /// Refused where the path names no collection, or one that is closed; loads nothing.
+    pub fn check_collection(&self) -> ApiResult<()> {
+        Ok(self.app.engine.check_collection(self.named()?)?)
+    }
+
+    fn named(&self) -> ApiResult<&str> {
+        let name = self.request.param("collection");
+        if name.len() > limits::NAME_BYTES {
+            check_name("collection_name", name)?;
+        }
+        Ok(name)
     }
 
     /// The strict mode of a collection that has it.
@@ -126,7 +136,8 @@ impl Call {
     /// Bytes for figures of the server while they are gathered: so many for a row of the counts of requests, and for a collection.
     pub async fn gather(&self, by_collection: bool, (row, collection): (u64, u64)) -> ApiResult<Held> {
         let app = &self.app;
-        let collections = app.engine.collection_names().len() as u64;
+        // Those that are not in RAM are counted, not told of.
+        let collections = app.engine.loaded_collections().len() as u64;
         let bytes = app.stats.rows_to_tell(by_collection) * row + collections * collection;
         Ok(Held::in_time(bytes, &app.responses).await?)
     }

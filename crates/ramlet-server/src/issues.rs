@@ -31,15 +31,16 @@ pub fn find(app: &App, names: &[String]) -> Vec<Issue> {
 
 /// Adds those of one collection; its points. Its figures are asked for once.
 fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
-    let collection = match app.engine.collection(name) {
-        Ok(collection) => collection,
-        Err(e) if e.kind() == ErrorKind::CollectionClosed => {
+    // Of those that are not in RAM nothing is wrong that was known when they went.
+    let collection = match app.engine.collection_in_ram(name) {
+        Some(Ok(collection)) => collection,
+        Some(Err(e)) if e.kind() == ErrorKind::CollectionClosed => {
             let solution = by_hand("`ramlet check` tells more; delete it, or restore it from a snapshot");
             all.push(Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution));
             return 0;
         }
         // Deleted meanwhile.
-        Err(_) => return 0,
+        _ => return 0,
     };
     let info = collection.info();
     if let Some(error) = info.optimizer_error {
@@ -288,7 +289,7 @@ pub fn tell_stairs(app: &App) {
 
 /// Looks again; what is new and what is over is told in the log.
 pub fn look(app: &App) {
-    let ids: BTreeSet<String> = app.names_by_id().into_keys().collect();
+    let ids: BTreeSet<String> = app.engine.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
     app.issues.tell(&find(app, &app.engine.collection_names()));
 }

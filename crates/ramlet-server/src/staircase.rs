@@ -93,10 +93,11 @@ pub fn of_stored(app: &App, names: &[String]) -> Staircase {
 }
 
 fn infos<'a>(engine: &'a Engine, names: &'a [String]) -> impl Iterator<Item = (&'a String, CollectionInfo)> {
-    let open = names
+    // Those that aren't in RAM are small beside the ones that are, and aren't loaded for a look.
+    let loaded = names
         .iter()
-        .filter_map(|name| Some((name, engine.collection(name).ok()?)));
-    open.map(|(name, collection)| (name, collection.info()))
+        .filter_map(|name| Some((name, engine.collection_in_ram(name)?.ok()?)));
+    loaded.map(|(name, collection)| (name, collection.info()))
 }
 
 fn specs_of(name: &str, info: &CollectionInfo) -> Vec<(String, String, Spec)> {

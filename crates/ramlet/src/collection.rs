@@ -104,6 +104,8 @@ pub struct Collection {
     shards: Option<Arc<ShardSet>>,
     /// The shards that reads and writes through this handle are about; `None`: all.
     chosen: Option<Vec<Arc<Shard>>>,
+    /// The handle of all, which is to stay in RAM as long as this one is there.
+    _whole: Option<Arc<Collection>>,
 }
 
 impl Collection {
@@ -112,6 +114,7 @@ impl Collection {
             core,
             shards: None,
             chosen: None,
+            _whole: None,
         }
     }
 
@@ -120,6 +123,7 @@ impl Collection {
             core: settings,
             shards: Some(Arc::new(shards)),
             chosen: None,
+            _whole: None,
         }
     }
 
@@ -133,6 +137,7 @@ impl Collection {
                 core: self.core.clone(),
                 shards: self.shards.clone(),
                 chosen,
+                _whole: Some(self.clone()),
             })),
             _ => Err(Error::bad_input("Wrong input: No shards found for shard key")),
         }
@@ -156,6 +161,18 @@ impl Collection {
         self.shards
             .as_ref()
             .map_or_else(Vec::new, |set| (*set.list()).clone())
+    }
+
+    /// Whether nobody has a shard in hand, or the list of them.
+    pub(crate) fn shards_unused(&self) -> bool {
+        let Some(set) = &self.shards else {
+            return true;
+        };
+        let list = set.list();
+        // One is the set's, one is this.
+        Arc::strong_count(set) == 1
+            && Arc::strong_count(&list) == 2
+            && list.iter().all(|shard| Arc::strong_count(shard) == 1)
     }
 
     /// `NotFound` where there is none of the number.
@@ -201,6 +218,7 @@ impl Collection {
             core: self.core.clone(),
             shards: self.shards.clone(),
             chosen: None,
+            _whole: None,
         };
         whole.view()
     }
@@ -226,6 +244,11 @@ impl Collection {
             info.add(info_of(&shard.core));
         }
         info
+    }
+
+    /// Points that have each vector, by its name.
+    pub(crate) fn vectors_count(&self) -> Vec<(String, u64)> {
+        vectors_count(&self.whole_view())
     }
 
     pub fn config(&self) -> CollectionConfig {

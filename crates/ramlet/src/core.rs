@@ -17,7 +17,9 @@ use crate::panics::{caught, failed};
 use crate::read::view::View;
 use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateOp, UpdateResult};
+use crate::residency::gate::Gate;
 use crate::segment::Shelf;
+use crate::settings::ExpiryAsOf;
 use crate::shared::Shared;
 use crate::write::writer::Writer;
 
@@ -104,6 +106,10 @@ pub struct Core {
     pub seen_idle: AtomicU64,
     /// How many of its idle rounds there was none since.
     pub quiet: AtomicU32,
+    /// Shut while it is unloaded, and from then on.
+    pub gate: Gate,
+    /// When the first point expires, as of which change (`jobs/expiry.rs`).
+    pub expiry: Mutex<Option<(ExpiryAsOf, i64)>>,
     pub _held: Reservation,
 }
 
@@ -137,6 +143,10 @@ impl Core {
     /// Runs what a thread of the engine does for this collection. A panic there stops its writes, and nobody else's: after a fault of the
     /// program nothing more is written to its files.
     pub fn guarded<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(_inside) = self.gate.enter() else {
+            let what = "the collection was unloaded meanwhile";
+            return Err(Error::new(ErrorKind::Closed, what));
+        };
         caught(act).unwrap_or_else(|panic| {
             if mutants::is("panic-passed-over") {
                 return Err(panic);

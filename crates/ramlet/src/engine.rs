@@ -1,23 +1,22 @@
 //! The engine: a directory of collections, their names, and the threads that serve them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
+use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
-use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger};
+use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger, Reservation};
 
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::CollectionInfo;
 use crate::jobs;
 use crate::jobs::maintenance;
 use crate::jobs::watch::Watch;
-use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, SEARCH_QUEUE_MAX};
+use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
 use crate::memory::capacity;
 use crate::memory::descriptors;
 use crate::memory::eviction::Caches;
@@ -27,9 +26,10 @@ use crate::query::Scratch;
 use crate::read::lookup::Lookup;
 use crate::recovery::catalog::{AliasOp, catalog_of, change_alias, directory_id, is_directory_id, number_of};
 use crate::recovery::closed::ClosedCollection;
-use crate::recovery::manifest_store::{CommitError, Generations};
+use crate::recovery::manifest_store::CommitError;
 use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
+use crate::residency::names;
 use crate::schema::Slots;
 use crate::segment::{Shelf, graph_width};
 use crate::sharding::{self, Shard, ShardSet};
@@ -74,8 +74,19 @@ impl EngineOptions {
     }
 }
 
+/// The table of names.
+pub(crate) type Names = names::Names<Arc<Collection>>;
+
+/// Which collections a start opens, as far as there is room.
+#[derive(Clone, Copy)]
+pub(crate) enum AtStart<'a> {
+    /// Those of these names are closed.
+    AllBut(&'a [String]),
+    Nothing,
+}
+
 /// How often a new collection looks again whether others' points were flushed: for two seconds.
-const CREATE_TRIES: u32 = 100;
+pub(crate) const CREATE_TRIES: u32 = 100;
 
 /// A search slot's work.
 pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
@@ -119,6 +130,10 @@ pub struct Engine {
     cache: Arc<BlockCache>,
     consumers: Consumers,
     names: Mutex<Names>,
+    /// Told when a collection was loaded or unloaded.
+    pub(crate) moved: Condvar,
+    /// RAM of the catalog.
+    listed: Mutex<Reservation>,
     slots: Arc<SlotQueue>,
     /// Slots that threads of the caller's hold.
     slots_outside: Arc<AtomicUsize>,
@@ -142,14 +157,6 @@ struct Consumers {
     extra: Consumer,
     /// What snapshots are copied through.
     snapshots: Consumer,
-}
-
-pub(crate) struct Names {
-    pub(crate) catalog: Catalog,
-    catalogs: Generations<Catalog>,
-    pub(crate) open: BTreeMap<String, Arc<Collection>>,
-    /// Listed in the catalog, and not open.
-    closed: BTreeMap<String, ClosedCollection>,
 }
 
 #[derive(Default)]
@@ -188,7 +195,7 @@ impl Engine {
         options: EngineOptions,
         skip: &[String],
     ) -> Result<Arc<Engine>> {
-        let engine = Engine::recovered(storage, options, skip)?;
+        let engine = Engine::recovered(storage, options, AtStart::AllBut(skip))?;
         engine.start()?;
         Ok(engine)
     }
@@ -196,7 +203,8 @@ impl Engine {
     /// Recovers as [`Engine::open`] does, which may write, and starts no threads: for whoever only looks. Updates are refused; no job
     /// is done unless it is asked for.
     pub fn open_without_threads(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
-        let engine = Engine::recovered(storage, options, &[])?;
+        let engine = Engine::recovered(storage, options, AtStart::AllBut(&[]))?;
+        engine.names().read_only = true;
         let collections = engine.shared.live_collections();
         collections.iter().for_each(|core| core.close_queue());
         Ok(engine)
@@ -206,7 +214,7 @@ impl Engine {
     pub(crate) fn recovered(
         storage: Arc<dyn Storage>,
         options: EngineOptions,
-        skip: &[String],
+        at_start: AtStart<'_>,
     ) -> Result<Arc<Engine>> {
         let lock = storage.lock()?;
         let budget = &options.budget;
@@ -253,18 +261,16 @@ impl Engine {
         // Taken one by one when the threads start: until then nobody is to have them.
         let slots = consumers.slots.reserve(budget.search_slots)?;
         let (catalogs, catalog) = catalog_of(storage.as_ref())?;
+        let listed = capacity::listed(&options.budget, ledger, &catalog)?;
         let engine = Engine {
             storage,
             options,
             shared,
             cache,
             consumers,
-            names: Mutex::new(Names {
-                catalog: catalog.clone(),
-                catalogs,
-                open: BTreeMap::new(),
-                closed: BTreeMap::new(),
-            }),
+            listed: Mutex::new(listed),
+            names: Mutex::new(Names::new(catalog.clone(), catalogs)),
+            moved: Condvar::new(),
             slots: Arc::default(),
             slots_outside: Arc::default(),
             threads: Mutex::default(),
@@ -272,42 +278,35 @@ impl Engine {
             monitored: AtomicU64::new(0),
             _lock: lock,
         };
-        engine.recover(&catalog, skip)?;
+        engine.recover(&catalog, at_start)?;
         drop(slots);
         Ok(Arc::new(engine))
     }
 
-    fn recover(&self, catalog: &Catalog, skip: &[String]) -> Result<()> {
-        capacity::check_collections(&self.options.budget, catalog.directories().count())?;
+    fn recover(&self, catalog: &Catalog, at_start: AtStart<'_>) -> Result<()> {
+        let listed: BTreeSet<&str> = catalog.directories().collect();
         for name in self.storage.list_subdirs()? {
-            if is_directory_id(&name) && !catalog.lists(&name) {
+            if is_directory_id(&name) && !listed.contains(name.as_str()) {
                 self.clear_away(&name, catalog)?;
             }
         }
+        let AtStart::AllBut(skip) = at_start else {
+            return Ok(());
+        };
+        self.close_skipped(skip)?;
         let mut lookup = self.lookup()?;
-        let mut names = self.names();
-        let unknown = skip
-            .iter()
-            .find(|name| !catalog.collections.iter().any(|c| c.name == **name));
-        if let Some(name) = unknown {
-            let what = format!("Not found: Collection `{name}`, which is to be skipped, doesn't exist!");
-            return Err(Error::not_found(what));
-        }
-        for entry in &catalog.collections {
+        let entries = self.names().catalog.collections.clone();
+        let to_open = entries.iter().filter(|entry| !skip.contains(&entry.name));
+        for entry in to_open.take(OPENED_AT_START) {
             let name = &entry.name;
-            if skip.contains(name) {
-                let closed = ClosedCollection::new(
-                    entry,
-                    None,
-                    Error::new(ErrorKind::CollectionClosed, "it was to be skipped"),
-                );
-                names.closed.insert(name.clone(), closed);
-                continue;
+            // The others are opened when they are asked for.
+            if self.has_loaded() && !self.has_room(1 + entry.shards.len()) {
+                break;
             }
             match self.reopen(entry, &mut lookup) {
-                Ok(collection) => {
-                    names.open.insert(name.clone(), collection);
-                }
+                Ok(collection) => self.names().insert(name, &entry.id, collection),
+                // What others hold isn't lacking: it finds room once they have made way.
+                Err(e) if e.is_shortage() && self.has_loaded() => break,
                 Err(e) if e.is_shortage() => {
                     let what = format!(
                         "{e}; it opens where there is more, and the others without it (`--skip-collection {name}`)"
@@ -315,10 +314,8 @@ impl Engine {
                     return Err(Error::new(e.kind(), what).at(name));
                 }
                 Err(e) => {
-                    tracing::error!(collection = name, directory = entry.id, error = %e, "a collection stays closed, the others are served");
-                    let storage = self.storage.subdir(&entry.id).ok();
-                    let closed = ClosedCollection::new(entry, storage.as_deref(), e);
-                    names.closed.insert(name.clone(), closed);
+                    let closed = self.close_damaged(entry, e);
+                    self.names().closed.insert(name.clone(), closed);
                     // It may have been left in the middle of something.
                     lookup = self.lookup()?;
                 }
@@ -327,17 +324,32 @@ impl Engine {
         Ok(())
     }
 
+    /// Those that a start is told not to open.
+    fn close_skipped(&self, skip: &[String]) -> Result<()> {
+        let mut names = self.names();
+        for name in skip {
+            let Some(entry) = names.entry(name) else {
+                let what = format!("Not found: Collection `{name}`, which is to be skipped, doesn't exist!");
+                return Err(Error::not_found(what));
+            };
+            let why = Error::new(ErrorKind::CollectionClosed, "it was to be skipped");
+            let closed = ClosedCollection::new(entry, None, why);
+            names.closed.insert(name.clone(), closed);
+        }
+        Ok(())
+    }
+
     /// A collection that the catalog lists: its directory, and those of its shards.
-    fn reopen(&self, entry: &CollectionEntry, lookup: &mut Lookup) -> Result<Arc<Collection>> {
+    pub(crate) fn reopen(&self, entry: &CollectionEntry, lookup: &mut Lookup) -> Result<Arc<Collection>> {
         let memtables = &self.consumers.memtables;
         let mut open = |id: &str| {
             // What the logs of many collections hold may be more than fits at once.
             let make_room = || guarded(|| maintenance::flush_largest(&self.shared));
-            while memtables.available() < memtables.cap() / 2 && make_room().unwrap_or(false) {}
+            while memtables.available() < memtables.cap() / 4 && make_room().unwrap_or(false) {}
             guarded(|| recover::open(self.parts(id)?, lookup))
         };
         let core = open(&entry.id)?;
-        if !sharding::is_custom(&core.writer().config) {
+        if !sharding::is_keyed(&core, entry.shards.len()) {
             return Ok(self.register(core));
         }
         let mut shards = Vec::with_capacity(entry.shards.len());
@@ -457,7 +469,7 @@ impl Engine {
         })
     }
 
-    fn start(&self) -> Result<()> {
+    fn start(self: &Arc<Self>) -> Result<()> {
         self.start_writer()?;
         let budget = &self.options.budget;
         for _ in budget.slots_outside..budget.search_threads {
@@ -469,9 +481,14 @@ impl Engine {
             })?;
         }
         // The last: it caches data in what nobody has by now.
-        let shared = self.shared.clone();
+        let (shared, engine) = (self.shared.clone(), Arc::downgrade(self));
+        let visit = move |most| {
+            if let Some(engine) = engine.upgrade() {
+                engine.visit(most);
+            }
+        };
         self.spawn("maintenance", move || {
-            or_end("maintenance", || maintenance::run(&shared))
+            or_end("maintenance", || maintenance::run(&shared, &visit))
         })?;
         self.shared.wake_maintenance();
         Ok(())
@@ -508,9 +525,35 @@ impl Engine {
 
     /// Which collections there are. Nobody can go on without: where a thread panicked while it changed that, the catalog on disk tells.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
-        self.names
-            .lock()
-            .unwrap_or_else(|_| end("a thread panicked while it changed the list of collections"))
+        self.names.lock().unwrap_or_else(|_| Engine::end_of_names())
+    }
+
+    pub(crate) fn end_of_names() -> ! {
+        end("a thread panicked while it changed the list of collections")
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn metadata(&self) -> &Consumer {
+        &self.consumers.metadata
+    }
+
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match self.shared.is_closed() {
+            true => Err(Error::new(ErrorKind::Closed, "the server is shutting down")),
+            false => Ok(()),
+        }
+    }
+
+    fn has_loaded(&self) -> bool {
+        !self.names().loaded.is_empty()
+    }
+
+    /// Asks for what write buffers hold to be flushed.
+    pub(crate) fn ask_for_room(&self) {
+        self.shared.want_room();
     }
 
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets
@@ -519,17 +562,26 @@ impl Engine {
         self.in_room(|| self.create_in_room(name, config.clone()))
     }
 
-    /// Tries again while the share of memtables is full of other collections' points: on disk they don't need it.
+    /// Tries again while the share of memtables is full of other collections' points: on disk they don't need it. Collections that nobody uses make way.
     fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..CREATE_TRIES {
-            match make() {
-                Err(e) if e.kind() == ErrorKind::OverBudget => {
-                    self.check_another(self.names().catalog.directories().count())?;
-                    self.shared.want_room();
-                    std::thread::sleep(ROOM_POLL);
-                }
-                made => return made,
+            self.make_room(1);
+            let made = make();
+            let Err(e) = &made else {
+                return made;
+            };
+            let is_memory = e.kind() == ErrorKind::OverBudget;
+            if !is_memory && e.kind() != ErrorKind::NoDescriptors {
+                return made;
             }
+            if self.unload_one() {
+                continue;
+            }
+            if !is_memory {
+                return made;
+            }
+            self.ask_for_room();
+            std::thread::sleep(ROOM_POLL);
         }
         make()
     }
@@ -545,10 +597,6 @@ impl Engine {
         })
     }
 
-    fn check_another(&self, others: usize) -> Result<()> {
-        capacity::check_another(&self.options.budget, others)
-    }
-
     fn check_files(&self, others: &[Arc<Core>], config: &CollectionConfig) -> Result<()> {
         let metadata = &self.consumers.metadata;
         descriptors::check_collection(self.storage.as_ref(), metadata, others, config)
@@ -556,41 +604,41 @@ impl Engine {
 
     fn create_in_room(&self, name: &str, config: CollectionConfig) -> Result<()> {
         let mut names = self.names();
-        if self.shared.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
-        }
+        self.check_running()?;
         if names.catalog.aliases.iter().any(|a| a.alias == name) {
             return Err(Error::bad_input(format!(
                 "Wrong input: Can't create collection with name {name}. Alias with the same name already exists"
             )));
         }
-        if names.open.contains_key(name) || names.closed.contains_key(name) {
+        if names.entry(name).is_some() {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!("Collection `{name}` already exists!"),
             ));
         }
-        self.check_another(names.catalog.directories().count())?;
-        self.check_files(&self.shared.live_collections(), &config)?;
         let id = directory_id(names.catalog.next_id);
+        let mut catalog = names.catalog.clone();
+        catalog.collections.push(CollectionEntry {
+            name: name.to_string(),
+            id: id.clone(),
+            shards: Vec::new(),
+        });
+        // Before anything is written.
+        self.hold_listed(&catalog)?;
+        self.check_files(&self.shared.live_collections(), &config)?;
         // A number is used once, even when creating fails half-way.
         names.catalog.next_id += 1;
+        catalog.next_id += 1;
         let is_custom = sharding::is_custom(&config);
         let core = guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
             let _ = self.storage.remove_subdir(&id);
         })?;
-        let mut catalog = names.catalog.clone();
-        catalog.collections.push(CollectionEntry {
-            name: name.to_string(),
-            id,
-            shards: Vec::new(),
-        });
         self.commit(&mut names, catalog)?;
         let collection = match is_custom {
             true => self.register_keyed(core, Vec::new()),
             false => self.register(core),
         };
-        names.open.insert(name.to_string(), collection);
+        names.insert(name, &id, collection);
         Ok(())
     }
 
@@ -610,22 +658,23 @@ impl Engine {
 
     /// `false` when there was none.
     pub fn delete_collection(&self, name: &str) -> Result<bool> {
-        let collection = {
-            let mut names = self.names();
-            if !names.open.contains_key(name) && !names.closed.contains_key(name) {
+        let (entry, collection) = {
+            let mut names = self.settled_names(name);
+            let Some(entry) = names.entry(name).cloned() else {
                 return Ok(false);
-            }
+            };
             let mut catalog = names.catalog.clone();
             catalog.collections.retain(|c| c.name != name);
             catalog.aliases.retain(|a| a.collection != name);
             self.commit(&mut names, catalog)?;
-            if let Some(closed) = names.closed.remove(name) {
-                closed.directories.iter().for_each(|id| self.clear(id));
-                return Ok(true);
-            }
-            names.open.remove(name).expect("it was there")
+            names.closed.remove(name);
+            (entry, names.loaded.remove(name).map(|loaded| loaded.collection))
         };
-        self.retire_all(&collection);
+        match collection {
+            Some(collection) => self.retire_all(&collection),
+            None => entry.directories().for_each(|id| self.clear(id)),
+        }
+        self.names().forget(&entry.id);
         Ok(true)
     }
 
@@ -643,7 +692,7 @@ impl Engine {
     }
 
     /// Removes the directory of a collection that the catalog doesn't list any more.
-    fn clear(&self, id: &str) {
+    pub(crate) fn clear(&self, id: &str) {
         if let Err(e) = self.storage.remove_subdir(id) {
             tracing::warn!(directory = id, error = %e, "removed at the next start");
         }
@@ -651,8 +700,8 @@ impl Engine {
 
     /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
+        self.make_room(1);
         let mut names = self.names();
-        self.check_another(names.catalog.directories().count())?;
         // Its settings aren't known yet.
         let (others, config) = (self.shared.live_collections(), CollectionConfig::default());
         self.check_files(&others, &config)?;
@@ -665,57 +714,9 @@ impl Engine {
         self.parts(&id)
     }
 
-    /// Gives names to collections that were built beside the others, and aliases, all in one commit. Those that had the
-    /// names are removed.
-    pub(crate) fn adopt(&self, new: Vec<(String, Arc<Collection>)>, aliases: &[AliasEntry]) -> Result<()> {
-        let mut names = self.names();
-        let mut catalog = names.catalog.clone();
-        for (name, collection) in &new {
-            if catalog.aliases.iter().any(|a| a.alias == *name) {
-                let what = format!("`{name}` is an alias, so it can't be a collection");
-                return Err(Error::new(ErrorKind::AlreadyExists, what));
-            }
-            catalog.collections.retain(|c| c.name != *name);
-            catalog.collections.push(collection.entry(name));
-        }
-        for entry in aliases {
-            let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
-            change_alias(&mut catalog, &AliasOp::Create { alias, collection })?;
-        }
-        self.commit(&mut names, catalog)?;
-        let mut old = Vec::new();
-        for (name, collection) in new {
-            if let Some(closed) = names.closed.remove(&name) {
-                closed.directories.iter().for_each(|id| self.clear(id));
-            }
-            old.extend(names.open.insert(name, collection));
-        }
-        drop(names);
-        for collection in &old {
-            for core in collection.cores() {
-                core.replaced.store(true, Ordering::Release);
-            }
-            self.retire_all(collection);
-        }
-        Ok(())
-    }
-
-    /// The collections by their own names, and the catalog that lists them.
-    pub(crate) fn everything(&self) -> Result<(Catalog, Vec<Arc<Collection>>)> {
-        let names = self.names();
-        if let Some((name, closed)) = names.closed.first_key_value() {
-            return Err(closed.error(name));
-        }
-        let entries = names.catalog.collections.iter();
-        let open = entries.filter_map(|c| names.open.get(&c.name).cloned()).collect();
-        Ok((names.catalog.clone(), open))
-    }
-
     /// The collection's own name, if `name` is an alias; `name` otherwise.
     pub fn resolve_alias(&self, name: &str) -> String {
-        let names = self.names();
-        let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
-        alias.map_or(name, |a| a.collection.as_str()).to_string()
+        self.names().target(name).to_string()
     }
 
     /// Snapshots go there from now on: to be said before the first is asked for.
@@ -744,41 +745,22 @@ impl Engine {
         self.shared.salt() >> 1
     }
 
-    /// By name or alias. `NotFound` with the API's sentence.
-    pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
-        let names = self.names();
-        let alias = names.catalog.aliases.iter().find(|a| a.alias == name);
-        let target = alias.map_or(name, |a| a.collection.as_str());
-        match (names.open.get(target), names.closed.get(target)) {
-            (Some(collection), _) => Ok(collection.clone()),
-            (None, Some(closed)) => Err(closed.error(target)),
-            (None, None) => Err(Error::not_found(format!(
-                "Not found: Collection `{name}` doesn't exist!"
-            ))),
-        }
-    }
-
-    /// By name or alias; of a closed collection why it is.
-    pub fn collection_info(&self, name: &str) -> Result<CollectionInfo> {
-        let refused = match self.collection(name) {
-            Ok(collection) => return Ok(collection.info()),
-            Err(e) => e,
-        };
-        let target = self.resolve_alias(name);
-        let names = self.names();
-        names
-            .closed
-            .get(&target)
-            .map(|closed| closed.info(&target))
-            .ok_or(refused)
-    }
-
-    /// Of all collections, also of closed ones.
+    /// Of all collections, in RAM or not, also of closed ones; sorted.
     pub fn collection_names(&self) -> Vec<String> {
         let names = self.names();
-        let mut all: Vec<String> = names.open.keys().chain(names.closed.keys()).cloned().collect();
-        all.sort_unstable();
-        all
+        let all = names.catalog.collections.iter();
+        all.map(|entry| entry.name.clone()).collect()
+    }
+
+    pub fn collection_count(&self) -> usize {
+        self.names().catalog.collections.len()
+    }
+
+    /// Names by what [`Collection::id`] says.
+    pub fn names_by_id(&self) -> BTreeMap<String, String> {
+        let names = self.names();
+        let all = names.catalog.collections.iter();
+        all.map(|entry| (entry.id.clone(), entry.name.clone())).collect()
     }
 
     /// Names of those that aren't open, and what their opening met.
@@ -792,9 +774,7 @@ impl Engine {
     pub fn aliases(&self) -> Vec<(String, String)> {
         let names = self.names();
         let all = names.catalog.aliases.iter();
-        let mut pairs: Vec<_> = all.map(|a| (a.alias.clone(), a.collection.clone())).collect();
-        pairs.sort_unstable();
-        pairs
+        all.map(|a| (a.alias.clone(), a.collection.clone())).collect()
     }
 
     pub fn change_aliases(&self, ops: &[AliasOp]) -> Result<()> {
@@ -821,6 +801,8 @@ impl Engine {
     }
 
     pub(crate) fn commit(&self, names: &mut Names, mut catalog: Catalog) -> Result<()> {
+        self.hold_listed(&catalog)?;
+        names::sort(&mut catalog);
         catalog.number = names.catalogs.next();
         match names.catalogs.commit(self.storage.as_ref(), &catalog.encode()) {
             Ok(()) => {
@@ -829,12 +811,19 @@ impl Engine {
             }
             Err(CommitError::Before(e)) => Err(e),
             Err(CommitError::Unknown(e)) => {
+                names.stopped = Some(e.clone());
                 for core in self.shared.live_collections() {
                     core.writer().stop(e.clone());
                 }
                 Err(e)
             }
         }
+    }
+
+    /// Takes what a catalog needs in RAM.
+    fn hold_listed(&self, catalog: &Catalog) -> Result<()> {
+        let mut listed = self.listed.lock().expect("never poisoned");
+        capacity::list(&self.options.budget, &mut listed, catalog)
     }
 
     /// What syncs of the log and background jobs take.
@@ -871,13 +860,10 @@ impl Engine {
     /// Measures the recall of one real query on a search slot, unless searches wait for one; if no query was kept, the next
     /// of each collection is. Whether one is measured now. To be called at leisure, e.g. every ten seconds.
     pub fn monitor_recall_once(&self) -> bool {
-        let collections: Vec<_> = {
-            let names = self.names();
-            names.open.values().cloned().collect()
-        };
+        let collections: Vec<_> = self.loaded_collections();
         let turn = self.monitored.fetch_add(1, Ordering::Relaxed) as usize;
         for at in 0..collections.len() {
-            let collection = collections[(turn + at) % collections.len()].clone();
+            let (_, collection) = collections[(turn + at) % collections.len()].clone();
             let Some(sample) = collection.monitor().take() else {
                 continue;
             };

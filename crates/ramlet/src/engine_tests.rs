@@ -22,7 +22,8 @@ fn without_maintenance() -> Arc<Engine> {
         seed: 42,
         log_file_bytes: None,
     };
-    let engine = Engine::recovered(Arc::new(RamStorage::new(None)), options, &[]).expect("opens");
+    let engine =
+        Engine::recovered(Arc::new(RamStorage::new(None)), options, AtStart::AllBut(&[])).expect("opens");
     engine.start_writer().expect("a thread");
     engine
 }

@@ -44,6 +44,26 @@ pub const QUEUE_OPS_MAX: usize = 4_096;
 pub const SEARCH_QUEUE_MAX: usize = 1_024;
 /// Least and most of a log file's length; a group larger than that gets a file of its own size.
 pub const LOG_FILE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
+/// Length of a collection's first log file, and how many times longer the one after a filled one is: 10,000 collections take 160 MB of disk, not 40 GB.
+pub const LOG_FILE_FIRST_BYTES: u64 = 16 << 10;
+pub const LOG_FILE_GROWTH: u64 = 4;
+/// What a collection costs that is only listed: its entry in the catalog, once more while a change of it is committed, and what is
+/// remembered of it. Names come on top, `LISTED_NAME_TIMES` each.
+pub const LISTED_BYTES: u64 = 352;
+pub const LISTED_NAME_TIMES: u64 = 3;
+/// Collections that a start opens; the others are opened when they are asked for, or looked at one by one when nothing else is due.
+pub const OPENED_AT_START: usize = 256;
+/// Log of a collection that is closed as it is; where there is more, it is flushed first. So much is replayed in some milliseconds.
+pub const UNLOAD_LOG_BYTES: u64 = 256 << 10;
+/// Collections that are opened at the same time.
+pub const LOADS_AT_ONCE: usize = 2;
+/// Collections that are looked at in one idle round, and beside writes.
+pub const VISITS_IDLE: usize = 32;
+pub const VISITS_BUSY: usize = 4;
+/// Collections with expired points that are opened for one turn of their deletion.
+pub const EXPIRY_LOADS: usize = 32;
+/// When an unloaded collection is looked at again whose points expire by a field without an index that lists them all.
+pub const EXPIRY_UNLISTED_MICROS: i64 = 600_000_000;
 /// Log bytes of one collection after which its buffer is flushed even when it isn't full.
 pub const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Chunk of a memtable's arena.

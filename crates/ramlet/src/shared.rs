@@ -325,8 +325,14 @@ impl Shared {
     }
 
     pub fn live_collections(&self) -> Vec<Arc<Core>> {
+        self.one_by_one().collect()
+    }
+
+    /// The same, each held only while it is looked at: one that is held isn't unloaded.
+    pub fn one_by_one(&self) -> impl Iterator<Item = Arc<Core>> + use<> {
         let mut list = self.collections.lock().expect("never poisoned");
         list.retain(|weak| weak.strong_count() > 0);
-        list.iter().filter_map(Weak::upgrade).collect()
+        let list = list.clone();
+        list.into_iter().filter_map(|weak| weak.upgrade())
     }
 }

@@ -298,14 +298,17 @@ async function showCollections(samples) {
   placeRows(names);
   offer(document.forms.search.elements.collection, names);
   offer(document.forms.points.elements.collection, names);
-  const age = new Map(names.map((name) => [name, inView(rowOf(name)) ? -1 : said.get(name)?.at ?? 0]));
-  const asked = names.toSorted((a, b) => age.get(a) - age.get(b)).slice(0, ASKED_AT_ONCE);
+  const of = (metric, label) => new Map(samples.filter((s) => s.name === metric).map((s) => [s.labels[label], s.value]));
+  const points = of("collection_points", "id");
+  // Those that aren't in RAM have no series, and who asks for one loads it.
+  const someRest = samples.some((s) => s.name === "ramlet_collections_unloaded" && s.value > 0);
+  const inRam = names.filter((name) => !someRest || points.has(name));
+  const age = new Map(inRam.map((name) => [name, inView(rowOf(name)) ? -1 : said.get(name)?.at ?? 0]));
+  const asked = inRam.toSorted((a, b) => age.get(a) - age.get(b)).slice(0, ASKED_AT_ONCE);
   await Promise.all(asked.map(async (name) => {
     const info = await ask(pathOf(name)).catch(() => null);
     said.set(name, { at: performance.now(), info: info?.result });
   }));
-  const of = (metric, label) => new Map(samples.filter((s) => s.name === metric).map((s) => [s.labels[label], s.value]));
-  const points = of("collection_points", "id");
   const [ram, disk] = ["memory", "disk"].map((what) => of(`ramlet_collection_${what}_bytes`, "id"));
   const [recall, error, queries] = ["measured", "measured_error", "queries_total"].map((what) => of(`ramlet_recall_${what}`, "collection"));
   // One query says nothing.

@@ -69,7 +69,7 @@ async fn asked(
     let name = &asked.collection_name;
     record.about(Some(name));
     admit(app, (&grant, &record), (Access::Read, Some(name)), start).await?;
-    let collection = app.engine.collection(name)?;
+    let collection = app.collection(name).await?;
     let number = asked.shard_id;
     let has = match collection.shard_infos() {
         None => number == 0,

@@ -102,7 +102,7 @@ pub async fn all(call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}/aliases`.
 pub async fn of_collection(call: Call) -> ApiResult<Answer> {
-    call.collection()?;
+    call.check_collection()?;
     let name = call.request.param("collection");
     let mut aliases = call.app.engine.aliases();
     aliases.retain(|(_, collection)| collection == name);

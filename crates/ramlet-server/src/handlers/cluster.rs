@@ -57,7 +57,7 @@ const PEER: u64 = 0;
 
 /// `GET /collections/{collection}/cluster`: its shards, all here; without shard keys it is one.
 pub async fn of_collection(call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let shards: Vec<Value> = match collection.shard_infos() {
         None => {
             let points = collection.info().points_count;
@@ -197,7 +197,7 @@ struct WireKey {
 /// `POST /collections/{collection}/cluster`.
 pub async fn change(mut call: Call) -> ApiResult<Answer> {
     let operation: Operation = call.parse().await?;
-    let shards = call.collection()?.shard_infos();
+    let shards = call.collection().await?.shard_infos();
     match (operation, shards) {
         (Operation::CreateShardingKey(new), _) => create(call, new).await,
         (Operation::DropShardingKey(of), _) => drop_key(call, of).await,
@@ -216,7 +216,7 @@ pub async fn change(mut call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}/shards`: null where there are no shard keys.
 pub async fn shard_keys(call: Call) -> ApiResult<Answer> {
-    let infos = call.collection()?.shard_infos();
+    let infos = call.collection().await?.shard_infos();
     let keys = infos.map(|infos| {
         let keys = infos.into_iter().map(|info| json!({ "key": info.key }));
         keys.collect::<Vec<Value>>()

@@ -1,6 +1,5 @@
 //! Collections: list, create, change, drop, tell.
 
-use ramlet::ErrorKind;
 use serde_json::json;
 
 use crate::answer::Answer;
@@ -20,7 +19,7 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}`.
 pub async fn info(call: Call) -> ApiResult<Answer> {
-    let info = match call.collection() {
+    let info = match call.collection().await {
         Ok(collection) => collection.info(),
         // One that is closed tells why.
         Err(refused) => call
@@ -34,12 +33,7 @@ pub async fn info(call: Call) -> ApiResult<Answer> {
 
 /// `GET /collections/{collection}/exists`.
 pub async fn exists(call: Call) -> ApiResult<Answer> {
-    let exists = match call.app.engine.collection(call.request.param("collection")) {
-        Ok(_) => true,
-        Err(e) if e.is_not_found() => false,
-        Err(e) if e.kind() == ErrorKind::CollectionClosed => true,
-        Err(e) => return Err(e.into()),
-    };
+    let exists = call.app.engine.has_collection(call.request.param("collection"));
     call.answer(&json!({ "exists": exists }))
 }
 
@@ -94,6 +88,6 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
 /// `GET /collections/{collection}/memory`: bytes by component and place, indexes by segment, recall as measured. Own
 /// addition.
 pub async fn memory(call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     call.answer(&memory_json(&collection))
 }

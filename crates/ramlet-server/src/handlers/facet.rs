@@ -12,7 +12,7 @@ use crate::wire::facet::{WireFacet, WireMatrix, write_facet, write_offsets, writ
 
 /// `POST /collections/{collection}/facet`.
 pub async fn facet(mut call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let wire: WireFacet = call.parse().await?;
     let collection = collection.within(&wire.shards())?;
     let (request, _exact) = wire.into_request()?;
@@ -39,7 +39,7 @@ pub async fn offsets(call: Call) -> ApiResult<Answer> {
 }
 
 async fn matrix(mut call: Call, write: fn(&Matrix, &mut Out)) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let wire: WireMatrix = call.parse().await?;
     let collection = collection.within(&wire.shards())?;
     let request = wire.into_request()?;

@@ -11,7 +11,7 @@ use crate::wire::index::WireCreateIndex;
 pub async fn create(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCreateIndex = call.parse().await?;
     let (field, index) = wire.into_index()?;
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     if let Some(strict) = call.strict(&collection) {
         strict.new_index()?;
     }
@@ -26,7 +26,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
 /// `DELETE /collections/{collection}/index/{field}`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
     let field = call.request.param("field").to_owned();
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let done = call
         .block(&call.app.building, move |_| {
             Ok(collection.delete_payload_index(&field)?)

@@ -126,8 +126,8 @@ fn service(text: &mut Text, app: &App) {
 }
 
 fn collections(text: &mut Text, app: &App, anonymize: bool) {
-    let names = app.engine.collection_names();
-    text.gauge("collections_total", "number of collections", names.len());
+    let count = app.engine.collection_count();
+    text.gauge("collections_total", "number of collections", count);
     text.gauge(
         "ramlet_collections_closed",
         "collections that could not be opened at the start",
@@ -138,11 +138,20 @@ fn collections(text: &mut Text, app: &App, anonymize: bool) {
         "collections that take no more writes until a restart",
         app.engine.stopped_collections(),
     );
-    let open = names
-        .iter()
-        .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
-    let all: Vec<_> = open
-        .map(|(name, c)| (shown_name(name, anonymize), c.info(), c.measured_recall()))
+    let unloaded = app.engine.unloaded_collections();
+    text.gauge(
+        "ramlet_collections_unloaded",
+        "collections that are not in RAM: they have no series of their own",
+        unloaded.collections,
+    );
+    text.gauge(
+        "ramlet_collections_unseen",
+        "collections that were not opened since the start: whether they are whole isn't known yet",
+        app.engine.unseen_collections(),
+    );
+    let loaded = app.engine.loaded_collections().into_iter();
+    let all: Vec<_> = loaded
+        .map(|(name, c)| (shown_name(&name, anonymize), c.info(), c.measured_recall()))
         .collect();
     let vectors: u64 = all
         .iter()
@@ -152,7 +161,7 @@ fn collections(text: &mut Text, app: &App, anonymize: bool) {
     text.gauge(
         "collections_vector_total",
         "total number of vectors in all collections",
-        vectors,
+        vectors + unloaded.vectors,
     );
     text.family(
         "collection_vectors",

@@ -11,7 +11,7 @@ use crate::wire::info::segment_uuid;
 /// Parts that are told only when `with` names them. Jobs are done one at a time for all collections. What was done isn't kept: nothing is ever listed as
 /// completed; nor is when it began (the engine reads no clock).
 pub async fn list(call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let with = call.request.query.get("with").unwrap_or("").to_owned();
     let wants = |part: &str| with.split(',').any(|word| word.trim() == part);
     let (planned, idle) = collection.planned_jobs();

@@ -31,7 +31,7 @@ const THREADS_MAX: usize = 256;
 
 pub async fn make(mut call: Call) -> ApiResult<Answer> {
     let wire: WirePlan = call.parse().await?;
-    let spec = spec_of(&call, &wire)?;
+    let spec = spec_of(&call, &wire).await?;
     let own = call.app.engine.budget();
     let mut memory = match wire.in_process.unwrap_or(false) {
         true => Memory::in_process(own.memory_bytes),
@@ -63,10 +63,10 @@ fn refused(why: PlanError) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, why.to_string())
 }
 
-fn spec_of(call: &Call, wire: &WirePlan) -> ApiResult<Spec> {
+async fn spec_of(call: &Call, wire: &WirePlan) -> ApiResult<Spec> {
     let mut fields = match &wire.collection {
         Some(name) => {
-            let info = call.app.engine.collection(name)?.info();
+            let info = call.app.collection(name).await?.info();
             let spec = of_collection(&info, wire.using.as_deref().unwrap_or(""))?;
             match serde_json::to_value(spec).map_err(ApiError::internal)? {
                 Value::Object(fields) => fields,

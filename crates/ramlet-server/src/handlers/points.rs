@@ -19,7 +19,7 @@ pub async fn get(call: Call) -> ApiResult<Answer> {
             format!("Can not recognize \"{text}\" as point id: {e}"),
         )
     })?;
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let parts = Parts {
         payload: PayloadSelector::All,
         vectors: VectorSelector::All,
@@ -50,7 +50,7 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         payload: payload_selector(wire.with_payload, true),
         vectors: vector_selector(wire.with_vector),
     };
-    let collection = call.collection()?.within(&wire.shard_key.0)?;
+    let collection = call.collection().await?.within(&wire.shard_key.0)?;
     let ids = each_once(wire.ids);
     let n = ids.len();
     if let Some(strict) = call.strict(&collection) {
@@ -86,7 +86,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let wire: WireScroll = call.parse().await?;
     let shards = wire.shards();
     let scroll = wire.into_scroll()?;
-    let collection = call.collection()?.within(&shards)?;
+    let collection = call.collection().await?.within(&shards)?;
     call.check_read(&collection, scroll.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.limit(scroll.limit)?;
@@ -109,7 +109,7 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
 /// `POST /collections/{collection}/points/count`.
 pub async fn count(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCount = call.parse().await?;
-    let collection = call.collection()?.within(&wire.shard_key.0)?;
+    let collection = call.collection().await?.within(&wire.shard_key.0)?;
     call.check_read(&collection, wire.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.exact(wire.exact.unwrap_or(true))?;

@@ -18,7 +18,7 @@ pub async fn slow_requests(call: Call) -> ApiResult<Answer> {
     let requests = call.app.slow.told(limit, query.get("request"));
     let watch = call.app.engine.watch();
     let now = crate::steps::clock();
-    let names = call.app.names_by_id();
+    let names = call.app.engine.names_by_id();
     let mut jobs = watch.jobs();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.took_ns));
     let jobs = jobs.iter().take(limit).map(|job| {

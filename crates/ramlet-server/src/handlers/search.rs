@@ -95,7 +95,7 @@ where
     let beside = asked.params().explain;
     asked.params_mut().explain |= call.explain(beside);
     check_lookups(&call, std::slice::from_ref(&asked))?;
-    let collection = call.collection()?.within(&shards)?;
+    let collection = call.collection().await?.within(&shards)?;
     let asked = match check(&call, &collection, std::slice::from_ref(&asked), false)? {
         None => asked,
         Some(cost) => count(&call, &collection, cost, vec![asked]).await?.remove(0),
@@ -201,7 +201,7 @@ where
         all.iter_mut().for_each(|asked| asked.params_mut().explain = true);
     }
     check_lookups(&call, &all)?;
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let all = match check(&call, &collection, &all, true)? {
         None => all,
         Some(cost) => count(&call, &collection, cost, all).await?,
@@ -378,7 +378,7 @@ where
     if let Some(lookup) = &request.with_lookup {
         call.check_lookup(&lookup.collection)?;
     }
-    let collection = call.collection()?.within(&shards)?;
+    let collection = call.collection().await?.within(&shards)?;
     if let Some(strict) = call.strict(&collection) {
         strict.group_by(&request.group_by)?;
         // So many points may a search for groups want, which is what the limit is for.

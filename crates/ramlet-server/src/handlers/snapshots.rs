@@ -163,7 +163,7 @@ impl From<SnapshotDescription> for Described {
 }
 
 /// The collection of the path, its shard, or everything. A collection without shard keys is its shard 0.
-fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
+async fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
     let name = call.request.param("collection");
     let shard = match call.request.param("shard") {
         "" if name.is_empty() => return Ok(SnapshotScope::Everything),
@@ -173,7 +173,7 @@ fn scope(call: &Call) -> ApiResult<SnapshotScope<'_>> {
             ApiError::new(StatusCode::BAD_REQUEST, message)
         })?,
     };
-    let collection = call.app.engine.collection(name);
+    let collection = call.app.collection(name).await;
     let infos = collection.ok().and_then(|collection| collection.shard_infos());
     match infos {
         Some(infos) if infos.iter().any(|info| info.number == shard) => Ok(SnapshotScope::Shard(name, shard)),
@@ -208,7 +208,7 @@ impl Owned {
 
 /// `GET .../snapshots`.
 pub async fn list(call: Call) -> ApiResult<Answer> {
-    let scope = Owned::of(scope(&call)?);
+    let scope = Owned::of(scope(&call).await?);
     let list = call
         .block(&call.app.managing, move |engine| {
             Ok(engine.list_snapshots(scope.scope())?)
@@ -221,9 +221,9 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 /// `POST .../snapshots`.
 pub async fn create(call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.request.incoming.query)?;
-    let scope = Owned::of(scope(&call)?);
+    let scope = Owned::of(scope(&call).await?);
     if let SnapshotScope::Collection(name) | SnapshotScope::Shard(name, _) = scope.scope() {
-        call.app.engine.collection(name)?;
+        call.app.engine.check_collection(name)?;
     }
     let now = u64::try_from(now_micros() / 1_000_000).unwrap_or(0);
     let job = move |engine: &Engine| Ok(Described::from(engine.create_snapshot(scope.scope(), now)?));
@@ -232,7 +232,7 @@ pub async fn create(call: Call) -> ApiResult<Answer> {
 
 /// `GET .../snapshots/{snapshot}`: the file.
 pub async fn download(call: Call) -> ApiResult<Answer> {
-    let scope = Owned::of(scope(&call)?);
+    let scope = Owned::of(scope(&call).await?);
     let name = call.request.param("snapshot").to_owned();
     let file = call
         .block(&call.app.managing, move |engine| {
@@ -248,7 +248,7 @@ pub async fn download(call: Call) -> ApiResult<Answer> {
 
 /// `GET .../shards/{shard}/snapshot`: what is there now, as a file that is gone once it is sent.
 pub async fn stream(call: Call) -> ApiResult<Answer> {
-    let scope = Owned::of(scope(&call)?);
+    let scope = Owned::of(scope(&call).await?);
     let now = u64::try_from(now_micros() / 1_000_000).unwrap_or(0);
     let job = move |engine: &Engine| {
         let taken = engine.create_snapshot(scope.scope(), now)?;
@@ -266,9 +266,9 @@ pub async fn stream(call: Call) -> ApiResult<Answer> {
 
 /// What a node tells of a shard so that another one need not send what is there already. All of a shard is one part here,
 /// which changes with every operation; the part's name is of this process, so that nobody else's counts for the same.
-fn manifest_of(call: &Call) -> ApiResult<Value> {
-    let scope = scope(call)?;
-    let mut collection = call.collection()?;
+async fn manifest_of(call: &Call) -> ApiResult<Value> {
+    let scope = scope(call).await?;
+    let mut collection = call.collection().await?;
     let mut part = format!("{:x}-{}", call.app.started_at, collection.id());
     if let SnapshotScope::Shard(_, number) = scope {
         collection = collection.within_shard(number)?;
@@ -291,14 +291,14 @@ fn manifest_of(call: &Call) -> ApiResult<Value> {
 
 /// `GET .../shards/{shard}/snapshot/partial/manifest`.
 pub async fn manifest(call: Call) -> ApiResult<Answer> {
-    let manifest = manifest_of(&call)?;
+    let manifest = manifest_of(&call).await?;
     call.answer(&manifest)
 }
 
 /// `POST .../shards/{shard}/snapshot/partial/create`: the shard as a file, or 304 for whom the body shows to have all of it.
 pub async fn create_partial(mut call: Call) -> ApiResult<Answer> {
     let theirs: Map<String, Value> = call.parse().await?;
-    let ours = manifest_of(&call)?;
+    let ours = manifest_of(&call).await?;
     if ours == Value::Object(theirs) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -315,8 +315,8 @@ pub async fn recover_from(mut call: Call) -> ApiResult<Answer> {
         api_key: Option<String>,
     }
     let params = Params::parse(&call.request.incoming.query)?;
-    let target = target(&call)?;
-    call.app.engine.collection(&target.collection)?;
+    let target = target(&call).await?;
+    call.app.engine.check_collection(&target.collection)?;
     let peer: Peer = call.parse().await?;
     let name = utf8_percent_encode(&target.collection, NON_ALPHANUMERIC);
     let shard = target.shard.unwrap_or(0);
@@ -350,7 +350,7 @@ fn recover_url(
 /// `DELETE .../snapshots/{snapshot}`.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.request.incoming.query)?;
-    let scope = Owned::of(scope(&call)?);
+    let scope = Owned::of(scope(&call).await?);
     let name = call.request.param("snapshot").to_owned();
     let job = move |engine: &Engine| {
         engine.delete_snapshot(scope.scope(), &name)?;
@@ -362,9 +362,9 @@ pub async fn delete(call: Call) -> ApiResult<Answer> {
 /// `PUT .../snapshots/recover`.
 pub async fn recover(mut call: Call) -> ApiResult<Answer> {
     let params = Params::parse(&call.request.incoming.query)?;
-    let target = target(&call)?;
+    let target = target(&call).await?;
     if !call.request.param("shard").is_empty() {
-        call.app.engine.collection(&target.collection)?;
+        call.app.engine.check_collection(&target.collection)?;
     }
     let wire: WireRecover = call.parse().await?;
     let checksum = wire
@@ -421,7 +421,7 @@ pub async fn upload(mut call: Call) -> ApiResult<Answer> {
 
 async fn receive_checked(call: &mut Call) -> ApiResult<(Params, Target, SnapshotUpload)> {
     let params = Params::parse(&call.request.incoming.query)?;
-    let target = target(call)?;
+    let target = target(call).await?;
     let app = call.app.clone();
     let _place = app.uploads.acquire().await.map_err(ApiError::internal)?;
     let upload = receive(&app, &mut call.request.incoming).await?;
@@ -450,8 +450,8 @@ impl Target {
     }
 }
 
-fn target(call: &Call) -> ApiResult<Target> {
-    let shard = match scope(call)? {
+async fn target(call: &Call) -> ApiResult<Target> {
+    let shard = match scope(call).await? {
         SnapshotScope::Shard(_, number) => Some(number),
         _ => None,
     };

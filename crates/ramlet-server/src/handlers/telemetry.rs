@@ -103,16 +103,15 @@ fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
     let names = call.collection_names();
     let mut out = json!({ "number_of_collections": names.len() });
     if level > 0 {
-        let open = names
-            .iter()
-            .filter_map(|name| Some((name, app.engine.collection(name).ok()?)));
-        let all = open.map(|(name, collection)| {
+        let loaded = app.engine.loaded_collections().into_iter();
+        let sees = |name: &str| call.admitted.grant.sees(name);
+        let all = loaded.filter(|(name, _)| sees(name)).map(|(name, collection)| {
             let segments = if level > 3 {
                 collection.segment_reports()
             } else {
                 Vec::new()
             };
-            let name = shown_name(name, anonymize);
+            let name = shown_name(&name, anonymize);
             let mut out = collection_json(
                 &name,
                 collection.id(),

@@ -59,7 +59,7 @@ async fn change<T>(mut call: Call, into_change: fn(T) -> ApiResult<Change>) -> A
 where
     T: DeserializeOwned + Send + 'static,
 {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let Change { op, shards } = into_change(call.parse().await?)?;
     let updated = call.submit(&collection.within(&shards)?, op).await?;
     call.answer(&told(&call, updated))
@@ -80,7 +80,7 @@ fn told(call: &Call, updated: Updated) -> UpdateAnswer {
 
 /// `POST /points/batch`: all are checked first, then done one after the other; a failure stops there.
 pub async fn batch(mut call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let wire: WireOperations = call.parse().await?;
     let n = wire.operations.len();
     if n > limits::OPERATIONS_MAX {

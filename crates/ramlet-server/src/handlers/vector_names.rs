@@ -14,7 +14,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
     check_vector_name(&name)?;
     let wire: WireNewVector = call.parse().await?;
     let new = wire.into_new()?;
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let done = call
         .block(&call.app.managing, move |_| {
             Ok(collection.create_vector_name(&name, &new)?)
@@ -26,7 +26,7 @@ pub async fn create(mut call: Call) -> ApiResult<Answer> {
 /// `DELETE /collections/{collection}/vectors/{vector}`: no-op when there is none.
 pub async fn delete(call: Call) -> ApiResult<Answer> {
     let name = call.request.param("vector").to_owned();
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let done = call
         .block(&call.app.managing, move |_| {
             Ok(collection.delete_vector_name(&name)?)

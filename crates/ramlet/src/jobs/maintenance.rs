@@ -8,14 +8,14 @@ use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::{self, CacheFill, Moment};
-use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX};
+use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
 use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
 use crate::shared::{Due, Shared};
 use crate::write::writer::Writer;
 
-/// Runs until the engine closes.
-pub fn run(shared: &Shared) {
+/// Runs until the engine closes. `visit` loads up to so many collections that should be looked at, while nothing else is due.
+pub fn run(shared: &Shared, visit: &dyn Fn(usize)) {
     let mut idle_period = IdlePeriod::default();
     // What is there at the start goes to RAM at once: nobody has written yet.
     if shared.wait_due(Duration::ZERO) != Due::Closed {
@@ -26,7 +26,7 @@ pub fn run(shared: &Shared) {
     loop {
         let due = shared.wait_due(IDLE);
         let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
-        live(shared).iter().for_each(|core| core.backoff.pass(rounds));
+        live(shared).for_each(|core| core.backoff.pass(rounds));
         match due {
             Due::Closed => return,
             Due::Now => {
@@ -39,6 +39,7 @@ pub fn run(shared: &Shared) {
                 if pace != Pace::Busy {
                     fill_all(shared, pace);
                 }
+                visit(VISITS_BUSY);
             }
             Due::Idle => {
                 // What failed may succeed now, and deletes don't wake anybody.
@@ -55,6 +56,7 @@ pub fn run(shared: &Shared) {
                         freeze_for_room(shared);
                     }
                 }
+                visit(VISITS_IDLE);
             }
         }
     }
@@ -200,7 +202,7 @@ fn freeze_awaited(shared: &Shared) {
 /// The largest memtable becomes a segment, while nobody writes, where vectors lack no more than its memory to be served better
 /// from RAM. (1,000,000 vectors of 32 f16 in 64 MB had a tenth of the speed that was planned, for half a memtable of rows.)
 fn freeze_for_room(shared: &Shared) {
-    let cores = live(shared);
+    let cores: Vec<Arc<Core>> = live(shared).collect();
     let Some((bytes, largest)) = largest_memtable(&cores) else {
         return;
     };
@@ -257,11 +259,14 @@ fn fill_all(shared: &Shared, pace: Pace) {
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
     // What makes way may still be read by searches: it must not come back before who it made way for has come.
-    let cores = live(shared);
-    if !any_core(&cores, jobs::could_spare) || any_core(&cores, jobs::lacks_ram) {
+    let is_lacking = {
+        let cores: Vec<Arc<Core>> = live(shared).collect();
+        !any_core(&cores, jobs::could_spare) || any_core(&cores, jobs::lacks_ram)
+    };
+    if is_lacking {
         return;
     }
-    for core in cores {
+    for core in live(shared) {
         let more = || try_job(&core, Job::Upkeep, jobs::fill_spare);
         while !shared.is_closed() && !shared.is_due() && more() {}
     }
@@ -273,22 +278,20 @@ fn any_core(cores: &[Arc<Core>], is_so: impl Fn(&Core) -> bool) -> bool {
 }
 
 /// Collections that there is something to do for: not those that were deleted, nor those whose writing has stopped.
-fn live(shared: &Shared) -> Vec<Arc<Core>> {
-    let cores = shared.live_collections().into_iter();
-    cores
-        .filter(|core| !core.is_dropped() && core.writer().stopped.is_none())
-        .collect()
+fn live(shared: &Shared) -> impl Iterator<Item = Arc<Core>> + use<> {
+    let cores = shared.one_by_one();
+    cores.filter(|core| !core.is_dropped() && core.writer().stopped.is_none())
 }
 
 /// Does the most urgent thing; false when nothing is due. What fails for one collection is no reason to leave the others.
 fn step(shared: &Shared) -> bool {
-    let cores = live(shared);
-    let any = |job: Job, act: fn(&Core) -> Result<bool>| cores.iter().any(|core| try_job(core, job, act));
+    let any = |job: Job, act: fn(&Core) -> Result<bool>| live(shared).any(|core| try_job(&core, job, act));
     if any(Job::Clear, jobs::clear_dead) || any(Job::Flush, flush_frozen) {
         return true;
     }
     if shared.room_wanted.swap(false, Ordering::AcqRel) {
         // Where disk or descriptors are lacking, one more frozen memtable would only wait like the others.
+        let cores: Vec<Arc<Core>> = live(shared).collect();
         shared.keep_failures(&cores);
         if !shared.is_full() && freeze_largest(&cores) {
             return true;
@@ -299,7 +302,7 @@ fn step(shared: &Shared) -> bool {
         }
         shared.nothing_to_flush.store(nothing, Ordering::Release);
     }
-    cores.iter().any(|core| freeze_if(core, has_long_log))
+    live(shared).any(|core| freeze_if(&core, has_long_log))
         || any(Job::Merge, |core| jobs::merge(core, Moment::Busy))
         || any(Job::Upkeep, |core| jobs::fill_caches(core, CacheFill::Needed))
 }
@@ -310,7 +313,7 @@ fn has_long_log(writer: &Writer) -> bool {
 
 /// Of the collections whose writing has stopped, that which holds most memory that others wait for gives it up: none of it can be flushed.
 fn give_way(shared: &Shared) -> bool {
-    let stopped = shared.live_collections().into_iter().filter(|core| {
+    let stopped = shared.one_by_one().filter(|core| {
         !core.is_dropped() && core.has_stopped.load(Ordering::Acquire) && core.gave_way.get().is_none()
     });
     let held = |core: &Arc<Core>| {
@@ -372,6 +375,11 @@ fn freeze_if(core: &Core, is_due: impl FnOnce(&Writer) -> bool) -> bool {
     due.unwrap_or(false)
 }
 
+/// What a collection has in its memtable is to become a segment, so that it can be unloaded. Not where that fails at the moment.
+pub fn freeze_to_unload(core: &Core) -> bool {
+    core.backoff.first().is_none() && freeze_if(core, |_| true)
+}
+
 /// Whether the memtable is to be flushed now.
 fn hand_over(core: &Core) -> bool {
     let mut writer = core.writer();
@@ -406,7 +414,7 @@ fn largest_memtable(cores: &[Arc<Core>]) -> Option<(u64, &Arc<Core>)> {
 
 /// Makes room on the caller's thread, while there is no maintenance thread: false when no collection holds anything.
 pub fn flush_largest(shared: &Shared) -> Result<bool> {
-    let cores = live(shared);
+    let cores: Vec<Arc<Core>> = live(shared).collect();
     freeze_largest(&cores);
     for core in cores.iter().filter(|core| is_frozen(core)) {
         match core.guarded(|| jobs::flush(core)) {

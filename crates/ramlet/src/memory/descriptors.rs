@@ -62,6 +62,16 @@ fn check_memory(metadata: &Consumer, files: u64) -> Result<()> {
     Err(Error::new(ErrorKind::TooLarge, what))
 }
 
+/// Whether collections that are loaded, so many directories, leave free what new ones leave: their logs and directories, and a small segment each.
+pub fn has_room(storage: &dyn Storage, others: impl Iterator<Item = Arc<Core>>, directories: u64) -> bool {
+    let Some(OpenFiles { open, most }) = storage.open_files() else {
+        return true;
+    };
+    let promised: u64 = others.map(|core| promised_to(&core)).sum();
+    let wanted = promised + directories * (EMPTY + SEGMENT + 1);
+    open.saturating_add(wanted) <= most - most / FREE_SHARE
+}
+
 fn check(storage: &dyn Storage, collections: &[Arc<Core>], wanted: u64) -> Result<()> {
     let Some(OpenFiles { open, most }) = storage.open_files() else {
         return Ok(());

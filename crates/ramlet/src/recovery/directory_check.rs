@@ -7,7 +7,7 @@ use ramlet_format::manifest::Manifest;
 use ramlet_io::{IoContext, OverlayStorage, Storage};
 use ramlet_memory::Ledger;
 
-use crate::engine::{Engine, EngineOptions, SNAPSHOTS};
+use crate::engine::{AtStart, Engine, EngineOptions, SNAPSHOTS};
 use crate::error::{Error, Result};
 use crate::jobs::Settings;
 use crate::panics::guarded;
@@ -77,7 +77,7 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
                 checker.say(&name, 0, Err(e));
             }
         }
-        checker.start(storage, &catalog, &entry.name);
+        checker.start(storage, &entry.name);
     }
     if storage.list_subdirs()?.iter().any(|name| name == SNAPSHOTS) {
         checker.snapshots(storage.subdir(SNAPSHOTS)?.as_ref())?;
@@ -86,16 +86,15 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
 }
 
 /// Opens one collection as a start does, its log replayed, over the files as they are: what is written meanwhile stays in RAM.
-fn try_start(storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) -> Result<()> {
-    let others = catalog.collections.iter().filter(|entry| entry.name != name);
-    let others: Vec<String> = others.map(|entry| entry.name.clone()).collect();
+fn try_start(storage: &Arc<dyn Storage>, name: &str) -> Result<()> {
     let over: Arc<dyn Storage> = Arc::new(OverlayStorage::new(storage.clone()));
-    let engine = Engine::recovered(over, EngineOptions::in_process(VERIFY_MEMORY, 1)?, &others)?;
-    let closed = engine
-        .closed_collections()
-        .into_iter()
-        .find(|(closed, _)| closed == name);
-    closed.map_or(Ok(()), |(_, why)| Err(why))
+    let options = EngineOptions::in_process(VERIFY_MEMORY, 1)?;
+    let engine = Engine::recovered(over, options, AtStart::Nothing)?;
+    let Err(e) = engine.collection(name) else {
+        return Ok(());
+    };
+    let mut closed = engine.closed_collections().into_iter();
+    Err(closed.next().map_or(e, |(_, why)| why))
 }
 
 struct Checker<'a> {
@@ -127,9 +126,9 @@ impl Checker<'_> {
         });
     }
 
-    fn start(&mut self, storage: &Arc<dyn Storage>, catalog: &Catalog, name: &str) {
+    fn start(&mut self, storage: &Arc<dyn Storage>, name: &str) {
         let place = format!("{name}/start");
-        match try_start(storage, catalog, name) {
+        match try_start(storage, name) {
             Err(e) if e.is_shortage() => {
                 self.skip(&place, format!("it was not opened as by a start: {e}"));
             }

@@ -173,6 +173,8 @@ fn assemble(
         progress: Default::default(),
         seen_idle: Default::default(),
         quiet: Default::default(),
+        gate: Default::default(),
+        expiry: Default::default(),
         _held: parts.held,
     })
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::filter::{Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, Range};
-use crate::types::{CollectionConfig, FieldKind};
+use crate::types::{CollectionConfig, FieldKind, OrderValue};
 
 /// Points end some time after what a field of their payload says: `metadata.ramlet_ttl` of a collection.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -16,6 +16,9 @@ pub struct Expiry {
     #[serde(default)]
     pub seconds: u32,
 }
+
+/// The last change, the setting and the index that something is known as of.
+pub type ExpiryAsOf = (u64, Expiry, Option<FieldKind>);
 
 impl Expiry {
     pub const KEY: &str = "ramlet_ttl";
@@ -38,6 +41,16 @@ impl Expiry {
             )),
             expiry => Ok(expiry),
         }
+    }
+
+    /// When a point is over whose field has a value, as an index of this kind orders it: in microseconds since 1970.
+    pub fn over_at(&self, value: &OrderValue, kind: FieldKind) -> i64 {
+        let at = match (value, kind) {
+            (OrderValue::Int(micros), FieldKind::Datetime) => *micros,
+            (OrderValue::Int(seconds), _) => seconds.saturating_mul(1_000_000),
+            (OrderValue::Float(seconds), _) => (seconds * 1e6).floor() as i64,
+        };
+        at.saturating_add(i64::from(self.seconds) * 1_000_000)
     }
 
     /// The points that are over at a time, in microseconds since 1970; `kind`: of the field's index.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use expiry::Expiry;
+pub use expiry::{Expiry, ExpiryAsOf};
 pub use hnsw::HnswConfig;
 pub use placement::Placement;
 pub use quantization::{

@@ -60,6 +60,13 @@ pub fn align(settings: &Core, shard: &Core) -> Result<()> {
     }
 }
 
+/// Whether a collection that was opened or restored has its points in so many shards. What was salvaged of one shard is an ordinary collection, whatever its
+/// settings say.
+pub fn is_keyed(settings: &Core, shards: usize) -> bool {
+    let is_empty = settings.view.load().points() == 0;
+    super::is_custom(&settings.writer().config) && (shards > 0 || is_empty)
+}
+
 fn settings_of(core: &Core) -> (CollectionConfig, Slots) {
     let writer = core.writer();
     (writer.config.clone(), writer.slots.clone())

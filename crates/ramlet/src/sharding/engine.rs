@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ramlet_format::catalog::CollectionEntry;
+
 use super::{Shard, ShardKey, align, no_shard};
 use crate::collection::Collection;
 use crate::core::Core;
@@ -86,14 +88,10 @@ impl Engine {
 
     /// What was restored and didn't get in goes again. Where it isn't known whether the catalog lists it (writes have stopped then), its
     /// directory is left to the next start: it may hold the only points that are left.
-    pub(crate) fn abandon(&self, collection: &Collection) {
-        let is_unknown = |core: &Arc<Core>| core.writer().stopped.is_some();
-        match collection.cores().iter().any(is_unknown) {
-            true => collection
-                .cores()
-                .iter()
-                .for_each(|core| core.dropped.store(true, Ordering::Release)),
-            false => self.retire_all(collection),
+    pub(crate) fn discard(&self, restored: &[CollectionEntry]) {
+        if self.names().stopped.is_none() {
+            let directories = restored.iter().flat_map(CollectionEntry::directories);
+            directories.for_each(|id| self.clear(id));
         }
     }
 

@@ -12,7 +12,7 @@ mod writes;
 
 pub use ramlet_format::catalog::ShardKey;
 
-pub use align::align;
+pub use align::{align, is_keyed};
 pub use once::{each_once, is_once};
 pub use set::{Shard, ShardSet, no_shard};
 pub use writes::JoinedWrites;

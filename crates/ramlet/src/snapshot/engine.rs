@@ -1,21 +1,25 @@
 //! The engine's calls about snapshots. All of them block; none knows of a protocol or reads a clock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
+use ramlet_format::catalog::{AliasEntry, Catalog, CollectionEntry, ShardEntry};
 use ramlet_format::snapshot::{Contents, Frame, FrameKind};
 
 use super::directory::{TMP, file_name, is_sha256};
 use super::restore::{self, Fits, check_same_vectors};
 use super::source::{check_equal, check_sha256, refused};
 use super::{
-    SnapshotDescription, SnapshotFile, SnapshotReader, SnapshotScope, SnapshotUpload, Taking, Workspace,
+    SnapshotDescription, SnapshotFile, SnapshotReader, SnapshotScope, SnapshotUpload, Taken, Taking,
+    Workspace,
 };
 use crate::collection::Collection;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
+use crate::recovery::catalog::{AliasOp, change_alias};
 use crate::recovery::recover;
 use crate::sharding;
 
@@ -49,24 +53,26 @@ impl Engine {
                     || Ok(vec![collection.core().clone()]),
                     |catalog| listed_cores(&catalog.collections[0], &collection),
                 )?;
-                taking.run(catalog.as_ref(), &cores, &mut work)
+                taking.run(
+                    catalog.as_ref(),
+                    &mut std::iter::once(Ok((collection, cores))),
+                    &mut work,
+                )
             }
             SnapshotScope::Shard(name, number) => {
-                let shard = self.collection(name)?.shard_of_number(number)?;
+                let collection = self.collection(name)?;
+                let cores = vec![collection.shard_of_number(number)?.core.clone()];
                 let name = self.resolve_alias(name);
                 let taking = taking(
                     SnapshotScope::Shard(&name, number),
                     &format!("{name}-shard-{number}"),
                 );
-                taking.run(None, std::slice::from_ref(&shard.core), &mut work)
+                taking.run(None, &mut std::iter::once(Ok((collection, cores))), &mut work)
             }
             SnapshotScope::Everything => {
-                let (catalog, collections) = self.everything()?;
-                let mut cores = Vec::new();
-                for (entry, collection) in catalog.collections.iter().zip(&collections) {
-                    cores.extend(listed_cores(entry, collection)?);
-                }
-                taking(scope, "full-snapshot").run(Some(&catalog), &cores, &mut work)
+                let catalog = self.whole_catalog()?;
+                let mut all = catalog.collections.iter().map(|entry| self.listed(entry));
+                taking(scope, "full-snapshot").run(Some(&catalog), &mut all, &mut work)
             }
         }
     }
@@ -170,7 +176,11 @@ impl Engine {
             return Err(refused(&"it is one of the whole storage, not of a collection"));
         }
         let name = self.resolve_alias(collection);
-        let there = self.collection(&name).ok().map(|c| c.config());
+        let there = match self.collection(&name) {
+            Ok(collection) => Some(collection.config()),
+            Err(e) if e.is_not_found() || e.kind() == ErrorKind::CollectionClosed => None,
+            Err(e) => return Err(e),
+        };
         let fits = move |config: &_| {
             there
                 .as_ref()
@@ -188,9 +198,10 @@ impl Engine {
             }
             _ => (first, Vec::new()),
         };
-        let restored = self.restore(&mut reader, &frame, &shards, &fits, &mut work)?;
-        let done = expect_end(&mut reader).and_then(|()| self.adopt(vec![(name, restored.clone())], &[]));
-        done.inspect_err(|_| self.abandon(&restored))
+        let restored = self.restore(&mut reader, &frame, (&name, &shards), &fits, &mut work)?;
+        let restored = [restored];
+        let done = expect_end(&mut reader).and_then(|()| self.adopt(&restored, &[]));
+        done.inspect_err(|_| self.discard(&restored))
     }
 
     /// Adds the collections and aliases of a snapshot of everything, all at once. `replace`: those that are there already
@@ -210,21 +221,16 @@ impl Engine {
         let catalog = self.read_catalog(&mut reader, &work)?;
         check_called(&catalog, fault)?;
         for entry in catalog.collections.iter().filter(|_| !replace) {
-            if self.collection(&entry.name).is_ok() {
+            if self.has_collection(&entry.name) {
                 let what = format!("Collection `{}` already exists!", entry.name);
                 return Err(Error::new(crate::error::ErrorKind::AlreadyExists, what));
             }
         }
         let mut restored = Vec::new();
         let done = self.restore_all(&catalog, &mut reader, &mut restored, &mut work);
-        let done = done.and_then(|()| self.adopt(restored.clone(), &catalog.aliases));
-        if let Err(e) = done {
-            restored
-                .iter()
-                .for_each(|(_, collection)| self.abandon(collection));
-            return Err(e);
-        }
-        Ok(restored.into_iter().map(|(name, _)| name).collect())
+        let done = done.and_then(|()| self.adopt(&restored, &catalog.aliases));
+        done.inspect_err(|_| self.discard(&restored))?;
+        Ok(restored.into_iter().map(|entry| entry.name).collect())
     }
 
     fn read_catalog(&self, reader: &mut SnapshotReader, work: &Workspace) -> Result<Catalog> {
@@ -241,52 +247,116 @@ impl Engine {
         Catalog::decode(&body).map_err(|e| refused(&e))
     }
 
+    /// Lists collections that were built beside the others, and aliases, all in one commit. Those that had the names are removed.
+    fn adopt(&self, new: &[CollectionEntry], aliases: &[AliasEntry]) -> Result<()> {
+        let mut names = self.names();
+        while new.iter().any(|entry| names.moving.contains(&entry.name)) {
+            names = self.wait_moved(names);
+        }
+        let mut catalog = names.catalog.clone();
+        let given: BTreeSet<&str> = new.iter().map(|entry| entry.name.as_str()).collect();
+        if let Some(alias) = catalog.aliases.iter().find(|a| given.contains(a.alias.as_str())) {
+            let what = format!("`{}` is an alias, so it can't be a collection", alias.alias);
+            return Err(Error::new(ErrorKind::AlreadyExists, what));
+        }
+        let all = std::mem::take(&mut catalog.collections).into_iter();
+        let (replaced, kept): (Vec<_>, Vec<_>) = all.partition(|entry| given.contains(entry.name.as_str()));
+        catalog.collections = kept;
+        catalog.collections.extend(new.iter().cloned());
+        for entry in aliases {
+            let (alias, collection) = (entry.alias.clone(), entry.collection.clone());
+            change_alias(&mut catalog, &AliasOp::Create { alias, collection })?;
+        }
+        self.commit(&mut names, catalog)?;
+        let mut gone = Vec::new();
+        for entry in replaced {
+            names.closed.remove(&entry.name);
+            names.forget(&entry.id);
+            let loaded = names.loaded.remove(&entry.name);
+            gone.push((loaded.map(|loaded| loaded.collection), entry));
+        }
+        drop(names);
+        for (loaded, entry) in gone {
+            self.end_replaced(loaded, &entry);
+        }
+        Ok(())
+    }
+
+    fn end_replaced(&self, loaded: Option<Arc<Collection>>, entry: &CollectionEntry) {
+        let Some(collection) = loaded else {
+            return entry.directories().for_each(|id| self.clear(id));
+        };
+        for core in collection.cores() {
+            core.replaced.store(true, Ordering::Release);
+        }
+        self.retire_all(&collection);
+    }
+
+    /// The catalog, if none of its collections is closed.
+    fn whole_catalog(&self) -> Result<Catalog> {
+        let names = self.names();
+        match names.closed.first_key_value() {
+            Some((name, closed)) => Err(closed.error(name)),
+            None => Ok(names.catalog.clone()),
+        }
+    }
+
     fn restore_all(
         &self,
         catalog: &Catalog,
         reader: &mut SnapshotReader,
-        restored: &mut Vec<(String, Arc<Collection>)>,
+        restored: &mut Vec<CollectionEntry>,
         work: &mut Workspace,
     ) -> Result<()> {
         for entry in &catalog.collections {
             let frame = reader.next()?;
-            let collection = self.restore(reader, &frame, &entry.shards, &|_| Ok(()), work)?;
-            restored.push((entry.name.clone(), collection));
+            restored.push(self.restore(reader, &frame, (&entry.name, &entry.shards), &|_| Ok(()), work)?);
         }
         expect_end(reader)
     }
 
-    /// A collection in directories of its own, which no name leads to yet. Without a list of shards it has no keys, whatever its settings say: what
-    /// was salvaged of one shard is an ordinary collection.
+    /// A collection in directories of its own, which no name leads to yet, and which isn't in RAM: of a snapshot of everything not all may have room at once. Without a list
+    /// of shards it has no keys, whatever its settings say: what was salvaged of one shard is an ordinary collection.
     fn restore(
         &self,
         reader: &mut SnapshotReader,
         frame: &Frame,
-        shards: &[ShardEntry],
+        (name, shards): (&str, &[ShardEntry]),
         fits: Fits<'_>,
         work: &mut Workspace,
-    ) -> Result<Arc<Collection>> {
-        let mut cores = vec![self.restore_core(reader, frame, fits, work)?];
-        let done = shards.iter().try_for_each(|_| {
-            let frame = reader.next()?;
-            cores.push(self.restore_core(reader, &frame, fits, work)?);
-            Ok(())
-        });
-        if let Err(e) = done {
-            for core in cores {
-                let _ = self.storage().remove_subdir(&core.id);
-            }
-            return Err(e);
-        }
-        let settings = cores.remove(0);
-        let is_empty = settings.view.load().points() == 0;
-        if sharding::is_custom(&settings.writer().config) && is_empty {
-            return Ok(self.register_keyed(settings, shards.iter().zip(cores).collect()));
-        }
-        if !cores.is_empty() {
+    ) -> Result<CollectionEntry> {
+        let settings = self.restore_core(reader, frame, fits, work)?;
+        let mut entry = CollectionEntry {
+            name: name.to_owned(),
+            id: settings.id.clone(),
+            shards: Vec::new(),
+        };
+        let done = self.restore_shards(reader, (&settings, shards), fits, (&mut entry, work));
+        done.inspect_err(|_| self.discard(std::slice::from_ref(&entry)))?;
+        Ok(entry)
+    }
+
+    fn restore_shards(
+        &self,
+        reader: &mut SnapshotReader,
+        (settings, shards): (&Core, &[ShardEntry]),
+        fits: Fits<'_>,
+        (entry, work): (&mut CollectionEntry, &mut Workspace),
+    ) -> Result<()> {
+        let has_points = settings.view.load().points() > 0;
+        if !shards.is_empty() && (has_points || !sharding::is_keyed(settings, shards.len())) {
             return Err(refused(&"it lists shards of a collection without keys"));
         }
-        Ok(self.register(settings))
+        for shard in shards {
+            let frame = reader.next()?;
+            let core = self.restore_core(reader, &frame, fits, work)?;
+            entry.shards.push(ShardEntry {
+                id: core.id.clone(),
+                ..shard.clone()
+            });
+            sharding::align(settings, &core)?;
+        }
+        Ok(())
     }
 
     fn restore_core(
@@ -313,6 +383,20 @@ impl Engine {
         })
     }
 
+    /// A collection of a catalog, loaded while it is in hand.
+    fn listed(&self, entry: &CollectionEntry) -> Result<Taken> {
+        let collection = self.collection(&entry.name)?;
+        if collection.id() != entry.id {
+            let what = format!(
+                "collection `{}` was replaced while the snapshot was taken",
+                entry.name
+            );
+            return Err(Error::new(ErrorKind::Busy, what));
+        }
+        let cores = listed_cores(entry, &collection)?;
+        Ok((collection, cores))
+    }
+
     fn in_scope<T>(
         &self,
         scope: SnapshotScope<'_>,
@@ -321,7 +405,7 @@ impl Engine {
         match scope {
             SnapshotScope::Everything => act(scope),
             SnapshotScope::Collection(name) => {
-                self.collection(name)?;
+                self.check_collection(name)?;
                 act(SnapshotScope::Collection(&self.resolve_alias(name)))
             }
             SnapshotScope::Shard(name, number) => {

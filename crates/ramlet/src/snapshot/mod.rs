@@ -28,6 +28,7 @@ use sink::Sink;
 pub use sink::SnapshotUpload;
 pub use source::SnapshotReader;
 
+use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COPY_BYTES, DISK_FREE_MIN, SNAPSHOT_BYTES};
@@ -107,12 +108,15 @@ pub struct Taking<'a> {
     pub created: u64,
 }
 
+/// What a snapshot takes of a collection, and the handle that keeps it in RAM meanwhile.
+pub(crate) type Taken = (Arc<Collection>, Vec<Arc<Core>>);
+
 impl Taking<'_> {
     /// Writes the file under a passing name, then gives it its own. What fails leaves nothing.
     pub fn run(
         &self,
         catalog: Option<&Catalog>,
-        cores: &[Arc<Core>],
+        collections: &mut dyn Iterator<Item = Result<Taken>>,
         work: &mut Workspace,
     ) -> Result<SnapshotDescription> {
         let storage = self.dir.create(self.scope)?;
@@ -129,7 +133,10 @@ impl Taking<'_> {
             if let Some(catalog) = catalog {
                 sink.frame(ramlet_format::snapshot::FrameKind::Catalog, &catalog.encode())?;
             }
-            cores.iter().try_for_each(|core| take::take(core, sink, work))?;
+            for taken in &mut *collections {
+                let (_collection, cores) = taken?;
+                cores.iter().try_for_each(|core| take::take(core, sink, work))?;
+            }
             sink.end()
         })?;
         Ok(SnapshotDescription {

@@ -11,6 +11,7 @@ use ramlet_format::manifest::{LogEntry, Manifest};
 use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::{LOG_FILE_FIRST_BYTES, LOG_FILE_GROWTH};
 use crate::mutants;
 
 const PREFIX: &str = "log-";
@@ -23,6 +24,13 @@ const KIND_GROUP: u8 = 1;
 struct Closed {
     entry: LogEntry,
     last_lsn: u64,
+}
+
+/// A file whose groups are all in segments.
+#[derive(Debug)]
+struct Spare {
+    name: String,
+    bytes: u64,
 }
 
 /// A log file that is to be the next one: no group goes there before a manifest names it.
@@ -48,8 +56,8 @@ pub struct Log {
     /// Of the last group that was written and synced.
     last_lsn: u64,
     closed: Vec<Closed>,
-    /// Files of standard length to take again.
-    spare: Vec<String>,
+    /// Files to take again, as long as the present one or longer.
+    spare: Vec<Spare>,
     record: Vec<u8>,
     setup: LogSetup,
 }
@@ -57,7 +65,7 @@ pub struct Log {
 /// What new log files are made with.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSetup {
-    /// Length of a file; one larger group gets a file of its own size.
+    /// Length of a file of a collection that is written much; one larger group gets a file of its own size.
     pub file_bytes: u64,
     /// Of the first file created.
     pub salt: u64,
@@ -85,7 +93,8 @@ pub fn is_log_name(name: &str) -> bool {
 impl Log {
     /// A new log whose first group will be `first_lsn`. Its name is made durable by the commit of the manifest that lists it.
     pub fn create(storage: Arc<dyn Storage>, first_lsn: u64, setup: LogSetup) -> Result<Log> {
-        let mut file = storage.create_log(&file_name(first_lsn), setup.file_bytes)?;
+        let bytes = LOG_FILE_FIRST_BYTES.min(setup.file_bytes);
+        let mut file = storage.create_log(&file_name(first_lsn), bytes)?;
         let entry = start_file(file.as_mut(), setup.salt, first_lsn)?;
         Ok(Log {
             storage,
@@ -248,14 +257,20 @@ impl Log {
     pub fn release(&mut self, applied_lsn: u64) -> Result<()> {
         let (done, keep): (Vec<_>, Vec<_>) = self.closed.drain(..).partition(|c| c.last_lsn <= applied_lsn);
         self.closed = keep;
-        for file in done {
-            if file.entry.bytes == self.setup.file_bytes && self.spare.len() < 2 {
-                self.spare.push(file.entry.name);
-            } else {
-                self.storage.remove(&file.entry.name)?;
+        // Those that have become too short go as well.
+        let short = self.entry.bytes;
+        let (kept, mut gone): (Vec<_>, Vec<_>) = self.spare.drain(..).partition(|spare| spare.bytes >= short);
+        self.spare = kept;
+        for Closed { entry, .. } in done {
+            let LogEntry { name, bytes, .. } = entry;
+            let spare = Spare { name, bytes };
+            match (short..=self.setup.file_bytes).contains(&bytes) && self.spare.len() < 2 {
+                true => self.spare.push(spare),
+                false => gone.push(spare),
             }
         }
-        Ok(())
+        gone.iter()
+            .try_for_each(|file| Ok(self.storage.remove(&file.name)?))
     }
 
     /// Removes the files that were to be taken again; false when there are none.
@@ -263,7 +278,7 @@ impl Log {
         let removed = self
             .spare
             .drain(..)
-            .filter(|name| self.storage.remove(name).is_ok());
+            .filter(|spare| self.storage.remove(&spare.name).is_ok());
         removed.count() > 0
     }
 
@@ -281,19 +296,32 @@ impl Log {
 
     /// A file of at least `needed` bytes, ready for its first group. Its name is made durable by the commit of the manifest that lists it.
     fn next_file(&mut self, name: &str, first_lsn: u64, needed: u64, salt: u64) -> Result<NextFile> {
-        let mut file = match self.spare.pop() {
-            Some(old) if needed <= self.setup.file_bytes => {
-                self.storage.rename(&old, name)?;
+        let bytes = needed.next_multiple_of(PAGE as u64).max(self.next_bytes(needed));
+        let long = self.spare.iter().position(|spare| spare.bytes >= bytes);
+        let mut file = match long.map(|at| self.spare.swap_remove(at)) {
+            Some(old) => {
+                self.storage.rename(&old.name, name)?;
                 self.storage.open_log(name)?
             }
-            other => {
-                self.spare.extend(other);
-                let bytes = needed.next_multiple_of(PAGE as u64).max(self.setup.file_bytes);
-                self.storage.create_log(name, bytes)?
-            }
+            None => self.storage.create_log(name, bytes)?,
         };
         let entry = start_file(file.as_mut(), salt, first_lsn)?;
         Ok(NextFile { entry, file })
+    }
+
+    /// Length of the next file: longer than one that was filled, so that a collection that is written little takes little disk.
+    fn next_bytes(&self, needed: u64) -> u64 {
+        let present = self.entry.bytes;
+        let was_filled = self.offset + needed > present || self.offset > present / 2;
+        let next = if was_filled {
+            present * LOG_FILE_GROWTH
+        } else {
+            present
+        };
+        next.clamp(
+            LOG_FILE_FIRST_BYTES.min(self.setup.file_bytes),
+            self.setup.file_bytes,
+        )
     }
 
     /// Puts a longer file in the place of the current one, which has no group yet and is too short for the first. With the same header, by which

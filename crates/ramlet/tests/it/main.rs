@@ -29,6 +29,7 @@ mod plan;
 mod quantization;
 mod ranking;
 mod reclaim;
+mod residency;
 mod shard_keys;
 mod shortage;
 mod snapshots;

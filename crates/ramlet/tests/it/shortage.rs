@@ -120,7 +120,13 @@ fn a_merge_that_gives_back_more_than_it_writes_may_use_the_last_bytes() {
 fn new_collections_leave_descriptors_for_what_the_others_will_open() {
     let disk = SimStorage::new();
     let engine = open(Arc::new(disk.clone()));
-    let create = |name: &str| engine.create_collection(name, config(DIM, Distance::Dot));
+    // All are used: else they would make way.
+    let held = std::cell::RefCell::new(Vec::new());
+    let create = |name: &str| {
+        engine.create_collection(name, config(DIM, Distance::Dot))?;
+        held.borrow_mut().push(engine.collection(name)?);
+        Ok::<(), Error>(())
+    };
     // Two thirds may be used: each has a log and a directory, and a segment of four files to come.
     disk.set_open_files(OpenFiles { open: 10, most: 60 });
     let names: Vec<String> = (0..20).map(|i| format!("c{i}")).collect();
@@ -134,6 +140,9 @@ fn new_collections_leave_descriptors_for_what_the_others_will_open() {
     let first = engine.collection("c0").expect("is there");
     segment(&first, 0..10, 10);
     create("one more").expect("four are free again");
+    create("yet another").expect_err("all are used");
+    held.borrow_mut().clear();
+    create("yet another").expect("those that nobody uses make way");
     // Nor do payload indexes take what isn't there.
     disk.set_open_files(OpenFiles { open: 50, most: 60 });
     let keyword = FieldIndex {
