@@ -16,7 +16,7 @@ const NUMBERS_MAX: u64 = 400_000;
 const POINT_BYTES: u64 = 512;
 
 pub async fn plane(call: Call) -> ApiResult<Answer> {
-    let collection = call.collection()?;
+    let collection = call.collection().await?;
     let using = call.request.query.get("using").unwrap_or("").to_owned();
     let config = collection.config();
     let Some(vector) = config.vectors.get(&using) else {

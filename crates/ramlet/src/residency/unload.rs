@@ -11,8 +11,10 @@ use crate::jobs::{self, Moment, maintenance};
 use crate::limits::UNLOAD_LOG_BYTES;
 use crate::memory::{capacity, descriptors};
 
-/// Of the memory for segments so much stays free for those that are loaded next.
+/// Of the memory for segments so much stays free for those that are loaded next, where there are many. Few are large, and take long to be loaded: they
+/// make way where they must, or two that are asked in turns would be loaded in turns.
 const METADATA_FREE_SHARE: u64 = 4;
+const FEW: usize = 8;
 
 impl Engine {
     /// Unloads what isn't used until so many directories more have room; false where those in use leave none.
@@ -28,8 +30,9 @@ impl Engine {
     /// Whether they fit and leave something for what they need to be searched.
     pub(crate) fn has_room(&self, directories: usize) -> bool {
         let metadata = self.metadata();
+        let leaves_some = metadata.available() >= metadata.cap() / METADATA_FREE_SHARE;
         self.has_place(directories)
-            && metadata.available() >= metadata.cap() / METADATA_FREE_SHARE
+            && (leaves_some || self.names().loaded.len() <= FEW)
             && descriptors::has_room(
                 self.storage().as_ref(),
                 self.shared().one_by_one(),
@@ -201,5 +204,37 @@ impl Core {
             return false;
         }
         self.writer().frozen.is_none() && self.gave_way.get().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_io::RamStorage;
+
+    use super::*;
+    use crate::{CollectionConfig, EngineOptions};
+
+    #[test]
+    fn few_make_way_only_where_they_must() {
+        let options = EngineOptions::in_process(64_000_000, 2).expect("a budget");
+        let engine = Engine::open(Arc::new(RamStorage::new(None)), options).expect("opens");
+        let create = |from: usize, to: usize| {
+            for i in from..to {
+                let name = format!("c{i}");
+                engine
+                    .create_collection(&name, CollectionConfig::default())
+                    .expect("creates");
+            }
+        };
+        create(0, FEW);
+        let metadata = engine.metadata();
+        let _rest = metadata
+            .reserve(metadata.available() - metadata.cap() / 8)
+            .expect("is there");
+        assert!(engine.make_room(1));
+        assert_eq!(engine.names().loaded.len(), FEW);
+        create(FEW, FEW + 1);
+        assert!(engine.make_room(1));
+        assert_eq!(engine.names().loaded.len(), FEW);
     }
 }
