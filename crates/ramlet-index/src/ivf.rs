@@ -36,6 +36,7 @@ mod rebalance;
 mod recalibrate;
 mod report;
 mod resident;
+mod residual_sample;
 mod rough;
 mod row_bitmap;
 mod rows_out;
