@@ -57,7 +57,7 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/telemetry" ReadSome NONE => telemetry::telemetry),
         route!("GET" "/memory" Read NONE => service::memory as get_memory),
         route!("POST" "/plan" Read CONFIG => plan::make as plan_collection),
-        route!("GET" "/plan" ReadSome NONE => stairs::stored as plan_stored),
+        route!("GET" "/plan" Read NONE => stairs::stored as plan_stored),
         route!("GET" "/cluster" Read NONE => cluster::status as cluster_status),
         route!("GET" "/cluster/telemetry" ReadSome NONE => cluster::telemetry),
         route!("POST" "/cluster/recover" Manage NONE => cluster::recover as recover_current_peer),
