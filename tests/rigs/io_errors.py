@@ -117,11 +117,11 @@ def failing_start(server, faults, case, rng, wrong):
         if not faults.hits:
             return "not met"
         http = server.http()
-        closed = http.result("GET", f"/collections/{NAME}")["status"] == "red"
+        became = what_became(http, case, wrong)
         http.close()
         if not is_shared(case) and case[1] != "new log":
             served(server, wrong, writes=False)
-        return "collection closed" if closed else "up"
+        return became
     except RuntimeError:
         if server.process.returncode < 0:
             wrong.append(f"a start ended by signal {-server.process.returncode}")
@@ -136,6 +136,16 @@ def failing_start(server, faults, case, rng, wrong):
         server.kill()
         faults.disarm()
         del server.ready
+
+
+def what_became(http, case, wrong):
+    """Of the collection whose calls failed. One that lacks disk is loaded when it is asked for and there is some (ADR 0067); until then it says so."""
+    try:
+        return "collection closed" if http.result("GET", f"/collections/{NAME}")["status"] == "red" else "up"
+    except Answer as refused:
+        if refused.status != 507 or case[2] != "ENOSPC":
+            wrong.append(f"a collection isn't served after a start: {refused}")
+        return "collection waits for disk"
 
 
 def answers(server):
