@@ -168,15 +168,9 @@ fn what_must_be_in_ram_and_does_not_fit_is_refused() {
                 .collect(),
         )
     };
-    // While a job holds its scratch an update of 3 MB may have to come again.
-    let update = |i: u64| match collection.update(batch(i * 400)) {
-        Err(busy) if busy.kind() == ErrorKind::OverBudget => {
-            collection.wait_idle().expect("nothing fails");
-            collection.update(batch(i * 400))
-        }
-        done => done,
-    };
-    let refused = (0..20).map(update).find_map(Result::err);
+    let refused = (0..20)
+        .map(|i| update_patiently(&collection, || batch(i * 400)))
+        .find_map(Result::err);
     let error = refused.expect("more than there is memory");
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     assert!(error.to_string().contains("at most"), "{error}");

@@ -37,7 +37,8 @@ fn filled(settings: Value, memory: u64) -> (Arc<Engine>, Arc<Collection>) {
             let payload = format!("{{\"kind\":\"k{}\",\"other\":{other:?}}}", id % 3);
             point(id, rng.vector(DIM), &payload)
         });
-        collection.update(upsert(points.collect())).expect("upserts");
+        let points: Vec<Point> = points.collect();
+        update_patiently(&collection, || upsert(points.clone())).expect("upserts");
     }
     collection.flush().expect("flushes");
     collection.wait_idle().expect("nothing fails");

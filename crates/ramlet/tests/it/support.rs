@@ -75,6 +75,17 @@ pub fn upsert(points: Vec<Point>) -> UpdateOp {
     }
 }
 
+/// While a job holds its scratch a large update may have to come again.
+pub fn update_patiently(collection: &Collection, update: impl Fn() -> UpdateOp) -> Result<UpdateResult> {
+    match collection.update(update()) {
+        Err(busy) if busy.kind() == ErrorKind::OverBudget => {
+            collection.wait_idle()?;
+            collection.update(update())
+        }
+        done => done,
+    }
+}
+
 pub fn delete(ids: &[u64]) -> UpdateOp {
     UpdateOp::Delete(PointsSelector::Ids(
         ids.iter().map(|&id| PointId::Num(id)).collect(),
