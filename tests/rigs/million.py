@@ -30,7 +30,7 @@ from harness.cgroup import MemoryCgroup  # noqa: E402
 from rigs.curves import RATIOS, READS, REACHABLE, SPEEDS, Table, at_recall  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-PEER = Path(__file__).with_name("hnsw_peer.py")
+PEER = Path(__file__).with_name("ram_peers.py")
 PARTS = ["aa", "curve", "single", "filtered", "updates", "soak"]
 RECALLS = (0.90, 0.95, 0.98, 0.99)
 SHARES = (0.5, 0.1, 0.01, 0.001)

@@ -38,6 +38,10 @@ mod report;
 mod source;
 mod temporary;
 
+/// Dimensions from which on vectors are *wide*. An estimate's error shrinks with the root of the dimensions: codes of one bit leave tens of rows to read, not
+/// hundreds, serve in part too (those of a cluster are a few pages), and product codes are no better in as many bytes. Centroids have four bits for each dimension.
+pub const WIDE: usize = 256;
+
 pub use allowed::{Allowed, RowFilter, RowSet};
 pub use cached_rows::{CachedRows, CachedView};
 pub use calibration::{

@@ -3,7 +3,7 @@
 
 use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};
-use ramlet_index::{CodeKind, Metric, ivf};
+use ramlet_index::{CodeKind, Metric, WIDE, ivf};
 
 use crate::schema::{VectorField, VectorKind};
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
@@ -155,11 +155,6 @@ pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
     levels.push(Level::default());
     levels
 }
-
-/// Dimensions from which on codes of one bit leave tens of rows to read, not hundreds: a row's error shrinks with the root of its dimensions. They
-/// serve in part too: those of clusters that aren't in RAM are read, a few pages each. So there are no product codes, which are no better in as
-/// many bytes.
-pub const SIGNS_DIMS: usize = 256;
 
 /// Sub-quantizers that a product code may have.
 const SUBQUANTIZERS_MAX: usize = 16_384;
@@ -356,12 +351,12 @@ fn subquantizers_with_ids_in(dims: u64, rows: u64, room: u64) -> Option<u16> {
     let left = room - room / ROOM_LEFT;
     let subquantizers = (left.saturating_sub(numbers) / subquantizer.max(1)).min(dims);
     let is_worth_it = subquantizers as f64 >= (WITH_IDS_LEAST * dims as f64).ceil();
-    (is_worth_it && extended > room && width < SIGNS_DIMS).then_some(subquantizers as u16)
+    (is_worth_it && extended > room && width < WIDE).then_some(subquantizers as u16)
 }
 
 /// Sub-quantizers of product codes with numbers, the fewest and the most, where a vector may have such.
 pub fn subquantizers_with_ids(vector: &VectorField) -> Option<[u64; 2]> {
-    let may = vector.metric.distances_are_products() && vector.dim < SIGNS_DIMS;
+    let may = vector.metric.distances_are_products() && vector.dim < WIDE;
     let least = (WITH_IDS_LEAST * vector.dim as f64).ceil() as u64;
     may.then_some([least, vector.dim as u64])
 }
@@ -371,7 +366,7 @@ pub fn subquantizers_with_ids(vector: &VectorField) -> Option<[u64; 2]> {
 pub fn codes_fit(vector: &VectorField, rows: u32, most: u64) -> bool {
     let signs_in_part = || {
         let mut kinds = codes_of(vector).into_iter().map(|(_, kind)| kind);
-        vector.dim >= SIGNS_DIMS && kinds.any(|kind| kind == CodeKind::OneBit)
+        vector.dim >= WIDE && kinds.any(|kind| kind == CodeKind::OneBit)
     };
     least_bytes(vector, rows) <= most || signs_in_part()
 }
@@ -421,7 +416,7 @@ fn kinds_of(vector: &VectorField) -> Vec<(Component, CodeKind)> {
     let bytes = |kind: CodeKind| kind.row_bytes(dim, 0);
     let low = CodeKind::extended_low(dim).filter(|low| bytes(*low) < bytes(extended));
     codes.extend(low.map(|kind| (Component::ExtendedLow { slot }, kind)));
-    if dim < SIGNS_DIMS {
+    if dim < WIDE {
         codes.push(of(CodeKind::product(dim)));
     }
     if let CodeKind::Extended { bits } = extended {
@@ -511,7 +506,7 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     };
     let one = |kind: &CodeKind| match *kind {
         // In part too: the codes of other clusters are read.
-        CodeKind::OneBit if dims >= SIGNS_DIMS => 1.0 + sq8,
+        CodeKind::OneBit if dims >= WIDE => 1.0 + sq8,
         // Three bits a dimension, signs included, do as much as a sub-quantizer with numbers.
         CodeKind::Extended { .. } => fits(bytes(CodeKind::OneBit) + bytes(*kind), 3.0),
         CodeKind::Product { m, row_ids: true } => fits(bytes(*kind), 2.0 + subquantizers(m)),

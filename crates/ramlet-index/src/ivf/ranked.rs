@@ -1,15 +1,15 @@
 //! Centroids as searches compare them: rotated, less their mean, in bytes or half bytes.
 //!
-//! From [`FOUR_BITS_FROM`] dimensions on a value has four bits. A rotated vector's values are about normal: in steps of `.36` of their deviation
+//! From [`WIDE`] dimensions on a value has four bits. A rotated vector's values are about normal: in steps of `.36` of their deviation
 //! 1.3 % of its squared length is lost. Rows are coded as what they differ by from the rounded centroid, so nothing else is. A million vectors of 768 dimensions have
 //! 8,000 centroids in 3.2 MB, not 6.2.
 
 use ramlet_kernels::{CodeWidth, Kernels, Measure, Nearness, packed};
 
 use super::super_centroids;
-use crate::Metric;
 use crate::centroids::{Centroids, handicap};
 use crate::quant::Rotation;
+use crate::{Metric, WIDE};
 
 /// Bytes in front of a centroid's levels: its step f32, and its squared length with its handicap f32.
 pub(super) const HEAD_BYTES: usize = 8;
@@ -17,12 +17,9 @@ pub(super) const HEAD_BYTES: usize = 8;
 /// Products that are kept until distances are made of them: the kernels fetch ahead within what they get.
 const PRODUCTS: usize = 512;
 
-/// Dimensions from which on centroids have four bits for each, where they are rotated.
-const FOUR_BITS_FROM: usize = 256;
-
 /// Bits of a centroid's values.
 pub(crate) fn width_of(metric: Metric, dims: usize) -> CodeWidth {
-    match metric.has_codes() && dims >= FOUR_BITS_FROM {
+    match metric.has_codes() && dims >= WIDE {
         true => CodeWidth::Four,
         false => CodeWidth::Eight,
     }

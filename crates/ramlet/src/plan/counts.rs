@@ -1,5 +1,6 @@
 //! What a search does: clusters probed, codes looked at, rows read. Counts don't depend on the machine.
 
+use ramlet_index::WIDE;
 use ramlet_index::ivf::{clusters_wanted, super_centroids_of};
 
 use super::bytes::{self, Codes};
@@ -26,15 +27,17 @@ const GROWTH: f64 = 0.73;
 /// Beside [`GROWTH`] with all rows, they grow so with larger clusters, of which a build with little scratch makes fewer: 120,740 rows of 5,990 clusters at recall .952 (32 MB of
 /// records/2026-11-23-xeon-2core/million-avx512-2.json), where as good codes of 7,812 would look at 104,000.
 const LARGER: f64 = 0.5;
-/// From [`WIDE`] dimensions on they grow faster, so that as many clusters are visited of smaller ones: a power of 1.4 was measured of 3,200 and 7,734 clusters
+/// Of wide vectors they grow faster, so that as many clusters are visited of smaller ones: a power of 1.4 was measured of 3,200 and 7,734 clusters
 /// of 1M x 768 (records/adr/0061.md), this is the least with which smaller ones don't cost reads.
 const LARGER_OF_WIDE: f64 = 1.0;
 /// And so with the dimension: of wider vectors of the same generator fewer rows must be looked at.
 ///
 /// Source: records/2026-11-29-xeon-2core/held-out.txt, 250,000 in 2,500 clusters.
 const ROWS_OF_WIDE: [(f64, f64); 4] = [(100.0, 1.0), (384.0, 0.54), (768.0, 0.34), (1536.0, 0.2)];
-/// From so many dimensions on codes of few bits lose little of what may be missed (`WIDE` in `ivf/effort.rs`).
-const WIDE: u64 = 256;
+fn is_wide(spec: &Spec) -> bool {
+    spec.dims >= WIDE as u64
+}
+
 /// What clusters miss of what may be missed: nothing of a part that codes lose whatever is looked at, a share of the rest, and so
 /// little at least (`Losses` in `ivf/search.rs`). Source: records/2026-11-21-epyc-2core/million-hard.json.
 struct Missing {
@@ -180,9 +183,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
             by_codes: 0.0,
             share: on_line(&SHARE_OF_NUMBERED, error(codes, spec.dims)).min(OF_FINE.share),
         },
-        Some(codes) if spec.dims >= WIDE || bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => {
-            OF_FINE
-        }
+        Some(codes) if is_wide(spec) || bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => OF_FINE,
         Some(_) => OF_LOW,
     };
     let all = 1.0 - spec.recall;
@@ -203,7 +204,7 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
     let clusters = clusters as f64;
     let usual = clusters_wanted(spec.points) as f64;
     let growth = (rows / COVERAGE_ROWS).powf(GROWTH) * hardness * further * by_kth_distance;
-    let larger = match spec.dims >= WIDE {
+    let larger = match is_wide(spec) {
         true => LARGER_OF_WIDE,
         false => LARGER,
     };
@@ -243,7 +244,7 @@ pub fn ambiguous(spec: &Spec, codes: Codes) -> f64 {
     };
     let stricter = on_line(growth, 1.0 - spec.recall);
     let results = (f64::from(spec.k) / 10.0).powf(AMBIGUOUS_RESULTS);
-    let usual = match spec.dims >= WIDE {
+    let usual = match is_wide(spec) {
         true => &AMBIGUOUS_OF_WIDE,
         false => &AMBIGUOUS,
     };
