@@ -74,10 +74,50 @@ pub fn clusters(vector: &VectorField, rows: u32, room: &Room) -> Result<u32, u64
     }
 }
 
-/// The codes of a segment of so many rows, each with its file, where `most` bytes may be cached.
-pub fn codes(vector: &VectorField, rows: u32, most: u64) -> Vec<(Component, CodeKind)> {
-    let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
-    fitted(codes_of(vector), vector, rows, room)
+/// Rows of a segment, and of its collection, whose segments have one budget.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows {
+    pub here: u32,
+    pub all: u64,
+}
+
+impl Rows {
+    pub fn alone(rows: u32) -> Rows {
+        Rows {
+            here: rows,
+            all: u64::from(rows),
+        }
+    }
+
+    /// Whether the segment has less than half of them, as those have that an import writes.
+    fn are_part(&self) -> bool {
+        u64::from(self.here) < self.all / 2
+    }
+}
+
+/// The codes of a segment, each with its file, where `most` bytes may be cached.
+///
+/// A part of a collection of wide vectors gets those alone that would fit if all rows had them, and no SQ8 rows: it is soon merged. An import beyond the budget spent a quarter
+/// of its processor time on larger ones.
+pub fn codes(vector: &VectorField, rows: Rows, most: u64) -> Vec<(Component, CodeKind)> {
+    let room = room_for_codes(vector.dim as u64, u64::from(rows.here), most);
+    let mut codes = fitted(codes_of(vector), vector, rows.here, room);
+    if rows.are_part() && vector.dim >= WIDE && nobody_asked(vector) {
+        let all = u32::try_from(rows.all).unwrap_or(u32::MAX);
+        leave_out_what_does_not_fit(
+            &mut codes,
+            vector.dim,
+            all,
+            room_for_codes(vector.dim as u64, rows.all, most),
+        );
+        codes.retain(|(_, kind)| *kind != CodeKind::Sq8);
+    }
+    codes
+}
+
+/// Whether codes are the engine's choice.
+fn nobody_asked(vector: &VectorField) -> bool {
+    vector.settings.quantization.is_none() && vector.kind != VectorKind::Multi
 }
 
 /// What there is of a vector that may go to RAM.
@@ -263,7 +303,7 @@ fn fitted(
         (kind, _) => Some((component, kind)),
     };
     let mut codes: Vec<_> = codes.into_iter().filter_map(fit).collect();
-    if vector.settings.quantization.is_none() && vector.kind != VectorKind::Multi {
+    if nobody_asked(vector) {
         leave_out_what_does_not_fit(&mut codes, vector.dim, rows, room);
     }
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
@@ -477,10 +517,12 @@ const BETTER_BY: f64 = 0.3;
 /// Whether an index with codes `built` was written in another budget, and would serve much better with those that it would
 /// get where `most` bytes may be cached: smaller ones that fit, or larger ones that spare reads. What it gets then is what it
 /// would get again, so that it is written anew once.
-pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[CodeKind], most: u64) -> bool {
-    let room = room_for_codes(vector.dim as u64, u64::from(rows), most);
-    let wanted = fitted(codes_of(vector), vector, rows, room);
-    let wanted = wanted.into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+pub fn was_built_for_another_budget(vector: &VectorField, rows: Rows, built: &[CodeKind], most: u64) -> bool {
+    let room = room_for_codes(vector.dim as u64, u64::from(rows.here), most);
+    let wanted: Vec<CodeKind> = codes(vector, rows, most)
+        .into_iter()
+        .map(|(_, kind)| kind)
+        .collect();
     let is_finer = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. }) && !built.contains(kind);
     let finest = wanted
         .iter()
@@ -489,7 +531,7 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: u32, built: &[Co
         return true;
     }
     // What is there may take all that may be cached.
-    worth(&wanted, vector.dim, rows, room) >= worth(built, vector.dim, rows, most) + BETTER_BY
+    worth(&wanted, vector.dim, rows.here, room) >= worth(built, vector.dim, rows.here, most) + BETTER_BY
 }
 
 /// What SQ8 rows add to the worth of product codes: a fourth to a third of the reads is spared.
@@ -589,6 +631,55 @@ mod tests {
         let mut cold = field(768, "null");
         cold.settings.codes = Some(crate::settings::Placement::Cold);
         assert!(!codes_fit(&cold, ROWS, 43_000_000));
+    }
+
+    #[test]
+    fn a_part_of_a_collection_has_codes_that_all_rows_have_room_for() {
+        let kinds = |field: &VectorField, here, all, most| -> Vec<CodeKind> {
+            let codes = codes(field, Rows { here, all }, most);
+            codes.into_iter().map(|(_, kind)| kind).collect()
+        };
+        let is_extended = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. });
+        const MOST: u64 = 40_000_000;
+        let wide = field(768, "null");
+        let alone = kinds(&wide, 20_000, 20_000, MOST);
+        assert!(alone.iter().any(is_extended), "{alone:?}");
+        assert_eq!(kinds(&wide, 20_000, 1_000_000, MOST), [CodeKind::OneBit]);
+        // There is room for all of them.
+        assert_eq!(kinds(&wide, 20_000, 50_000, MOST), alone);
+        // Most of the collection is what its plan says.
+        let most_of_it = kinds(&wide, 600_000, 1_000_000, MOST);
+        assert_eq!(most_of_it, kinds(&wide, 600_000, 600_000, MOST));
+        assert!(most_of_it.contains(&CodeKind::Sq8));
+        // What was asked for stays, and narrow vectors have product codes to train, which cost more than they spare.
+        for other in [
+            field(768, r#"{"binary":{}}"#),
+            field(768, r#"{"scalar":{"type":"int8"}}"#),
+            field(100, "null"),
+        ] {
+            assert_eq!(
+                kinds(&other, 20_000, 1_000_000, MOST),
+                kinds(&other, 20_000, 20_000, MOST)
+            );
+        }
+        // Neither is written anew as long as the other rows are there.
+        let part = Rows {
+            here: 20_000,
+            all: 1_000_000,
+        };
+        assert!(!was_built_for_another_budget(
+            &wide,
+            part,
+            &[CodeKind::OneBit],
+            MOST
+        ));
+        assert!(!was_built_for_another_budget(&wide, part, &alone, MOST));
+        assert!(was_built_for_another_budget(
+            &wide,
+            Rows::alone(20_000),
+            &[CodeKind::OneBit],
+            MOST
+        ));
     }
 
     #[test]
@@ -736,7 +827,7 @@ mod tests {
             assert_eq!(kinds.contains(&CodeKind::Sq8), is_written, "{what}: {kinds:?}");
             // A build in that room made what it wants there.
             assert!(
-                !was_built_for_another_budget(&field, ROWS, &kinds, room),
+                !was_built_for_another_budget(&field, Rows::alone(ROWS), &kinds, room),
                 "{what}"
             );
         }
@@ -750,10 +841,15 @@ mod tests {
         let kinds = |codes: &[(Component, CodeKind)]| -> Vec<CodeKind> {
             codes.iter().map(|(_, kind)| *kind).collect()
         };
-        assert!(!was_built_for_another_budget(&plain, ROWS, &kinds(&before), most));
+        assert!(!was_built_for_another_budget(
+            &plain,
+            Rows::alone(ROWS),
+            &kinds(&before),
+            most
+        ));
         before.retain(|(_, kind)| *kind != CodeKind::Sq8);
         assert!(
-            was_built_for_another_budget(&plain, ROWS, &kinds(&before), most),
+            was_built_for_another_budget(&plain, Rows::alone(ROWS), &kinds(&before), most),
             "by an earlier version"
         );
     }
@@ -791,7 +887,8 @@ mod tests {
                     );
                     // Of nothing that is asked for the room decides.
                     if settings == "null" && dim >= 100 {
-                        let rewritten = was_built_for_another_budget(asked, 10_000, &built, u64::MAX / 2);
+                        let rewritten =
+                            was_built_for_another_budget(asked, Rows::alone(10_000), &built, u64::MAX / 2);
                         assert_eq!(
                             rewritten,
                             !wanted[..2].iter().all(|kind| built.contains(kind)),

@@ -144,11 +144,12 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 /// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let most = core.shelf.caches.consumer.cap();
+    let all = || core.view.load().points();
     threshold_kb(&writer.config) > 0
         && !view.segment.stays_as_it_is()
         && writer.schema.vectors.iter().any(|vector| {
             let column = view.segment.vector(vector.slot);
-            column.is_some_and(|column| column.was_built_for_another_budget(vector, most))
+            column.is_some_and(|column| column.was_built_for_another_budget(vector, all(), most))
         })
 }
 

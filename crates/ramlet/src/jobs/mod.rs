@@ -223,6 +223,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         shelf: &core.shelf,
         storage: Arc::new(CancellableStorage::new(core)),
         schema: wanted.schema,
+        collection_rows: core.view.load().points(),
         indexing_threshold_kb: wanted.threshold_kb,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,

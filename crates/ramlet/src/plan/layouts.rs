@@ -10,7 +10,7 @@ use super::machine::Machine;
 use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
-use crate::layout::{self, Kind, Room};
+use crate::layout::{self, Kind, Room, Rows};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::schema::{VectorField, metric};
 
@@ -210,7 +210,7 @@ impl Built {
 }
 
 fn codes_of(vector: &VectorField, rows: u32, room: u64) -> Vec<CodeKind> {
-    let codes = layout::codes(vector, rows, room).into_iter();
+    let codes = layout::codes(vector, Rows::alone(rows), room).into_iter();
     codes.map(|(_, kind)| kind).collect()
 }
 

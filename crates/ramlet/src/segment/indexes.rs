@@ -14,7 +14,7 @@ use super::sink::FileSink;
 use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
 use crate::jobs::progress::JobUnderWay;
-use crate::layout::{self, Kind, Room, may_become_graph};
+use crate::layout::{self, Kind, Room, Rows, may_become_graph};
 use crate::schema::VectorField;
 use crate::settings::IndexKind;
 
@@ -81,7 +81,11 @@ fn build_as(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let codes = layout::codes(vector, rows, job.shelf.caches.consumer.cap());
+    let of = Rows {
+        here: rows,
+        all: job.collection_rows,
+    };
+    let codes = layout::codes(vector, of, job.shelf.caches.consumer.cap());
     let components = components_of(&kind, vector, &codes);
     let mut held = match working_memory(kind, vector, rows, &codes, job) {
         Ok(held) => held,

@@ -15,6 +15,8 @@ pub struct Job<'a> {
     /// The shelf's, as far as what the job writes goes.
     pub storage: Arc<dyn Storage>,
     pub schema: &'a Schema,
+    /// Points of the collection.
+    pub collection_rows: u64,
     /// kB of vectors from which a segment gets an approximate index; 0: never.
     pub indexing_threshold_kb: u64,
     /// Whether graphs that were asked for are built. Else their vectors have no index yet.

@@ -88,6 +88,7 @@ impl Bench {
             shelf: &self.shelf,
             storage: self.shelf.storage.clone(),
             schema: &self.schema,
+            collection_rows: 0,
             indexing_threshold_kb: 0,
             graphs: true,
             scratch_bytes,

@@ -35,7 +35,7 @@ use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{self, codes_bytes, wants_other_codes, was_built_for_another_budget};
+use crate::layout::{self, Rows, codes_bytes, wants_other_codes, was_built_for_another_budget};
 use crate::memory::eviction::{EvictionRank, VectorRoom};
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
@@ -455,9 +455,13 @@ impl VectorColumn {
     }
 
     /// Whether its clusters got their codes in another budget than one of which `most` bytes may be cached, and would serve
-    /// much better written anew.
-    pub fn was_built_for_another_budget(&self, field: &VectorField, most: u64) -> bool {
-        self.index.kind() == "ivf" && was_built_for_another_budget(field, self.coded_rows, &self.kinds, most)
+    /// much better written anew, as one of a collection of so many rows.
+    pub fn was_built_for_another_budget(&self, field: &VectorField, all: u64, most: u64) -> bool {
+        let rows = Rows {
+            here: self.coded_rows,
+            all,
+        };
+        self.index.kind() == "ivf" && was_built_for_another_budget(field, rows, &self.kinds, most)
     }
 
     /// Whether a better level than this one would fit in `room`.
