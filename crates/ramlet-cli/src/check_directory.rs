@@ -9,7 +9,7 @@ use ramlet_io::Backend;
 use serde_json::{Value, json};
 
 use crate::args::CheckArgs;
-use crate::output;
+use crate::output::{self, many};
 
 /// Verifies a directory; fails when anything in it is wrong.
 pub fn run(args: &CheckArgs) -> Result<()> {
@@ -44,15 +44,15 @@ pub fn run(args: &CheckArgs) -> Result<()> {
         return ended(told, &report);
     }
     output::line(format_args!(
-        "{dir}: {} collections, {} files, {}, {} points, {} groups of changes in the logs, {} snapshots, {} not checked, {} problems",
-        report.collections,
-        report.files,
+        "{dir}: {}, {}, {}, {}, {} of changes in the logs, {}, {} not checked, {}",
+        many(report.collections, "collection"),
+        many(report.files, "file"),
         HumanBytes(report.bytes),
-        report.points,
-        report.log_groups,
-        report.snapshots,
+        many(report.points, "point"),
+        many(report.log_groups, "group"),
+        many(report.snapshots, "snapshot"),
         report.skipped,
-        report.problems
+        many(report.problems, "problem")
     ))?;
     ended(told, &report)
 }

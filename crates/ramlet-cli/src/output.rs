@@ -36,6 +36,11 @@ pub fn shown(text: &str) -> String {
     )
 }
 
+/// `1 point`, `2 points`.
+pub fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Tells something on standard error, where somebody may read it.
 macro_rules! note {
     ($($line:tt)*) => {

@@ -17,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{LogFormat, ServeArgs};
 use crate::descriptors;
 use crate::log_lines::JsonLines;
+use crate::output::many;
 use crate::profile;
 use crate::serve_settings::Settings;
 use crate::settings::Sources;
@@ -92,8 +93,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         .with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(
-        "{} collections in {}",
-        engine.collection_count(),
+        "{} in {}",
+        many(engine.collection_count() as u64, "collection"),
         path.display()
     ));
 

@@ -14,7 +14,7 @@ use ureq::Agent;
 use ureq::http::uri::InvalidUri;
 
 use crate::args::ServeArgs;
-use crate::output::{self, note};
+use crate::output::{self, many, note};
 use crate::redirect::followed;
 use crate::serve_settings::Settings;
 use crate::tls_settings;
@@ -40,8 +40,8 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
             .recover_everything(&open(file)?, args.force_snapshot, &collection_name_fault)
             .with_context(|| file.display().to_string())?;
         tell(format_args!(
-            "restored {} collections from {}",
-            names.len(),
+            "restored {} from {}",
+            many(names.len() as u64, "collection"),
             file.display()
         ));
     }

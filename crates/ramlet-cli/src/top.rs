@@ -11,7 +11,7 @@ use ureq::http::Method;
 
 use crate::args::TopArgs;
 use crate::import::api::Api;
-use crate::output::{self, shown};
+use crate::output::{self, many, shown};
 use crate::samples::{Sample, buckets, quantile, samples, since, sum};
 
 /// Running jobs and consumers of memory that are shown.
@@ -249,11 +249,11 @@ fn told(picture: &Value) -> String {
         number("searches_waiting")
     ));
     out.push_str(&format!(
-        "{:.1} writes/s, {:.1} refusals/s; {:.0} points in {:.0} collections\n",
+        "{:.1} writes/s, {:.1} refusals/s; {} in {}\n",
         number("writes_per_second"),
         number("refusals_per_second"),
-        number("points"),
-        number("collections")
+        many(number("points") as u64, "point"),
+        many(number("collections") as u64, "collection")
     ));
     for job in picture["jobs"].as_array().into_iter().flatten() {
         out.push_str(&job_told(job));

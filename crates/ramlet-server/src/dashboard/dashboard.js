@@ -248,7 +248,7 @@ function stairsOf({ steps, memory_bytes: own, disk_bytes: disk }) {
   const rows = steps.map((s) => make("tr", { class: s.here ? "here" : "" },
     make("td", { class: "n" }, bytes(s.memory_bytes_min)), make("td", { class: "n" }, count(s.queries_per_second)), make("td", { class: "n" }, `${s.reads_per_query}`),
     make("td", {}, s.here ? "you are here" : "")));
-  const table = make("details", {}, make("summary", {}, `${steps.length} steps; ${bytes(disk)} on disk`),
+  const table = make("details", {}, make("summary", {}, `${steps.length} ${steps.length === 1 ? "step" : "steps"}; ${bytes(disk)} on disk`),
     make("table", {}, head("n:memory from", "n:searches a second", "n:reads each", ""), make("tbody", {}, ...rows)));
   return [picture, table];
 }
