@@ -120,7 +120,7 @@ function showMemory({ budget, ledger, process, storage }) {
   drawBar(el("held"), held, whole);
   const limit = process.cgroup_limit_bytes ? `; the cgroup has ${bytes(process.cgroup_used_bytes)} of ${bytes(process.cgroup_limit_bytes)}` : "";
   el("ram-sum").textContent =
-    `${bytes(whole)} were given. The process has ${bytes(process.rss_bytes)} resident (most so far ${bytes(process.rss_peak_bytes)})${limit}. Disk: ${storage}.`;
+    `${bytes(whole)} were given. The process has ${bytes(process.anon_bytes)}, and ${bytes(process.file_bytes)} of mapped files (its program), which the kernel takes back when it needs them${limit}. Disk: ${storage}.`;
   // Of a name that is in both bars, both sizes; what is reserved is used as it was divided.
   const share = new Map(budget.rows.map((r) => [r.name, r.bytes]));
   const now = new Map(held.filter((h) => h.bytes > 0).map((h) => [h.name, h.bytes]));
