@@ -554,6 +554,7 @@ impl Engine {
     /// Asks for what write buffers hold to be flushed.
     pub(crate) fn ask_for_room(&self) {
         self.shared.want_room();
+        self.shared.room_wanted_for_new.store(true, Ordering::Release);
     }
 
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets

@@ -97,6 +97,8 @@ pub struct Shared {
     pub room_wanted: AtomicBool,
     /// Who waited for room was answered that there is nothing to flush.
     pub nothing_to_flush: AtomicBool,
+    /// The same for what isn't a write of an open collection: one that is created or loaded.
+    pub room_wanted_for_new: AtomicBool,
     /// Collections whose last flush failed.
     flush_failures: Mutex<BTreeMap<String, FlushFailure>>,
     closed: AtomicBool,
@@ -138,6 +140,7 @@ impl Shared {
         let mut z = self.salt.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            room_wanted_for_new: AtomicBool::new(false),
         (z ^ (z >> 31)) | 1
     }
 

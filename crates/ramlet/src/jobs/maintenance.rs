@@ -297,7 +297,10 @@ fn step(shared: &Shared) -> bool {
             return true;
         }
         let nothing = !cores.iter().any(|core| is_frozen(core));
-        if nothing && give_way(shared) {
+        // Whoever asked may have stopped since: its own points make way for nobody.
+        let is_for_others = shared.room_wanted_for_new.swap(false, Ordering::AcqRel)
+            || cores.iter().any(|core| core.waits_for_room.load(Ordering::Acquire));
+        if nothing && is_for_others && give_way(shared) {
             return true;
         }
         shared.nothing_to_flush.store(nothing, Ordering::Release);

@@ -412,8 +412,8 @@ fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result
         Some(_) => FAILED_POLL,
     };
     let writer = core.wait_flushed(writer, pause);
-    let ended = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
-    let again = match ended {
+    core.waits_for_room.store(false, Ordering::Release);
+    let again = match core.shared.is_closed() || core.is_dropped() {
         true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
         false => Ok(()),
     };
@@ -440,6 +440,7 @@ fn wait_for_room<'a>(core: &'a Core, mut writer: Guard<'a>, no_room: NoRoom) -> 
         return (writer, again.map(|()| true));
     }
     // While it is recovered, the maintenance thread doesn't know of it, or doesn't run yet.
+    core.waits_for_room.store(true, Ordering::Release);
     if let Err(e) = freeze_own(core, &mut writer) {
         return (writer, Err(e));
     }
