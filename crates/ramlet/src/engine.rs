@@ -248,6 +248,7 @@ impl Engine {
                 &consumers.extra.lasting(),
             )?,
             scratch_bytes: 0,
+            has_less_scratch: false,
             threads: build_threads(budget.search_threads),
             scratch,
             spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
@@ -553,8 +554,8 @@ impl Engine {
 
     /// Asks for what write buffers hold to be flushed.
     pub(crate) fn ask_for_room(&self) {
-        self.shared.want_room();
         self.shared.room_wanted_for_new.store(true, Ordering::Release);
+        self.shared.want_room();
     }
 
     /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets

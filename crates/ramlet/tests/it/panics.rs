@@ -173,7 +173,9 @@ fn check_reads(engine: &Engine, acknowledged: &Acknowledged, scratch: &mut Scrat
     let victim = engine.collection("victim").expect("is there");
     let there = contents(&victim, scratch);
     assert!(
-        acknowledged.iter().all(|id| there.contains_key(&PointId::Num(*id))),
+        acknowledged
+            .iter()
+            .all(|id| there.contains_key(&PointId::Num(*id))),
         "scrolled"
     );
     let filter = serde_json::json!({"must": [{"key": "n", "range": {"lt": 100}}]});
@@ -181,7 +183,10 @@ fn check_reads(engine: &Engine, acknowledged: &Acknowledged, scratch: &mut Scrat
     let of_filter = acknowledged.iter().filter(|id| **id < 100).count() as u64;
     // With indexes and without; the last five of a batch may be deleted, and nobody was told.
     let counted = victim.count(Some(&filter), true, scratch).expect("counts");
-    assert!(of_filter <= counted + 5 && counted <= 100, "{counted} for {of_filter}");
+    assert!(
+        of_filter <= counted + 5 && counted <= 100,
+        "{counted} for {of_filter}"
+    );
     let mut exact = search_request(vec![1.0; DIM], 5000);
     exact.params.exact = true;
     let found = victim.search(&exact, scratch).expect("searches").hits.len();
