@@ -25,10 +25,11 @@ pub struct Issue {
 }
 
 /// All codes; `UNINDEXED_FIELD` is the API's, and so is its form.
-pub const CODES: [&str; 8] = [
+pub const CODES: [&str; 9] = [
     "COLLECTION_CLOSED",
     "WRITES_STOPPED",
     "OPTIMIZER_ERROR",
+    "DATA_DAMAGED",
     "UNINDEXED_FIELD",
     "INDEX_MISSING",
     "INDEX_BEING_BUILT",
