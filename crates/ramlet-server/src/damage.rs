@@ -8,6 +8,7 @@ use ramlet_memory::Consumer;
 use crate::error::ApiError;
 use crate::held_bytes::Held;
 use crate::limits;
+use crate::slow_log::begin_of;
 
 /// The newest damage of each collection, of [`limits::DAMAGED_COLLECTIONS`] at most.
 pub struct Damage {
@@ -59,8 +60,7 @@ impl Damage {
             said: String::new(),
             answers: 0,
         });
-        let end = failed.message.floor_char_boundary(limits::DAMAGE_SAID_BYTES);
-        damaged.said = failed.message[..end].to_owned();
+        damaged.said = begin_of(&failed.message, limits::DAMAGE_SAID_BYTES).to_owned();
         damaged.answers += 1;
     }
 

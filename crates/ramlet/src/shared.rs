@@ -123,7 +123,7 @@ fn index_buffer(bytes: u64) -> u64 {
 
 /// What [`Shared::begin_job`] leaves for sorting and index builds at most, where so much is set aside for jobs, and so much may be taken beside.
 pub fn scratch_most(set_aside: u64, beside: u64) -> u64 {
-    (set_aside - index_buffer(set_aside) + beside / 2) / 2
+    (set_aside.saturating_sub(index_buffer(set_aside)) + beside / 2) / 2
 }
 
 impl Shared {
