@@ -360,6 +360,11 @@ impl Consumer {
         self.account.counter.free().min(theirs)
     }
 
+    /// Bytes that a reservation could get once all that others hold for a moment is given back.
+    pub fn available_in_time(&self) -> u64 {
+        self.possible().saturating_sub(self.used())
+    }
+
     /// Bytes that a reservation would get without reclaiming any.
     pub fn available_now(&self) -> u64 {
         self.available().min(self.ledger.total.free())

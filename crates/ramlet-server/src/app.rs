@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use crate::audit::Audit;
 use crate::auth::Keys;
 use crate::balancer::Balancer;
+use crate::damage::Damage;
 use crate::error::{ApiError, ApiResult};
 use crate::http2::Http2;
 use crate::issue::Known;
@@ -69,6 +70,7 @@ pub struct App {
     pub(crate) balancer: Arc<Balancer>,
     pub(crate) stats: RequestStats,
     pub(crate) unindexed: Unindexed,
+    pub(crate) damage: Damage,
     pub(crate) refusals: Refusals,
     pub(crate) slow: SlowLog,
     pub(crate) read_waits: ReadWaits,
@@ -82,6 +84,14 @@ pub struct App {
 }
 
 impl App {
+    /// A request about a collection failed: whether its files are damaged is kept for `/issues`.
+    pub fn note_damage(&self, collection: Option<&str>, failed: &ApiError) {
+        let name = collection.filter(|_| failed.is_damage);
+        if let Some(Ok(collection)) = name.and_then(|name| self.engine.collection_in_ram(name)) {
+            self.damage.note(collection.id(), failed);
+        }
+    }
+
     pub fn new(options: ServerOptions) -> Arc<App> {
         let ledger = options.engine.ledger().clone();
         let encrypted = options.tls.is_some();
@@ -120,6 +130,7 @@ impl App {
             balancer: Arc::new(Balancer::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             unindexed: Unindexed::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
+            damage: Damage::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
             refusals: Refusals::default(),
             slow,
             read_waits: ReadWaits::default(),

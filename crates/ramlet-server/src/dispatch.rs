@@ -53,6 +53,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     if let Err(e) = &result {
         let request = (route.path, request_id::text(&id));
         app.refusals.note(e.refusal, (e.status, &e.message), request);
+        app.note_damage(collection.as_deref(), e);
     }
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {

@@ -19,6 +19,8 @@ pub struct ApiError {
     pub refusal: Option<Refusal>,
     /// The numbers of a refusal for want of memory. Callers in process find them among the response's extensions.
     pub budget: Option<BudgetBytes>,
+    /// Bytes on disk aren't what was written.
+    pub is_damage: bool,
 }
 
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -55,6 +57,7 @@ impl ApiError {
             retry_after: asks_to_wait.then_some(RETRY_AFTER_SECONDS),
             refusal: Refusal::of_status(status),
             budget: None,
+            is_damage: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl From<ramlet::Error> for ApiError {
         ApiError {
             budget: e.budget_bytes(),
             refusal: Refusal::of_kind(e.kind()),
+            is_damage: e.kind() == ErrorKind::Corrupt,
             ..ApiError::new(status, message)
         }
     }

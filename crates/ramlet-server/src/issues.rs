@@ -58,6 +58,7 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
         };
         all.push(Issue::new(code, name, description, by_hand(solution)));
     }
+    all.extend(damaged(app, &collection, name));
     all.extend(without_index(&collection, name));
     let is_indexed = |key: &str| {
         let config = collection.config();
@@ -66,6 +67,20 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
     let met = app.unindexed.of(collection.id(), is_indexed);
     all.extend(met.iter().map(|met| unindexed(name, met)));
     info.points_count
+}
+
+/// A file that answers have met damage in.
+fn damaged(app: &App, collection: &Collection, name: &str) -> Option<Issue> {
+    let damaged = app.damage.of(collection.id())?;
+    let description = format!(
+        "{} answers of collection '{name}' met damage on the disk and failed, or were cut off. The newest: {}",
+        grouped(damaged.answers),
+        damaged.said
+    );
+    let solution = by_hand(
+        "`ramlet check` tells all damage; restore the collection from a snapshot, or salvage what is sound. DELETE /issues forgets it",
+    );
+    Some(Issue::new("DATA_DAMAGED", name, description, solution))
 }
 
 /// As the API words it, with the request that ends it.
@@ -291,5 +306,6 @@ pub fn tell_stairs(app: &App) {
 pub fn look(app: &App) {
     let ids: BTreeSet<String> = app.engine.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
+    app.damage.keep(|id| ids.contains(id));
     app.issues.tell(&find(app, &app.engine.collection_names()));
 }

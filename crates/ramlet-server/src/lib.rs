@@ -21,6 +21,7 @@ mod caught;
 mod compress;
 mod connection;
 mod cors;
+mod damage;
 mod decompress;
 mod dispatch;
 mod download;

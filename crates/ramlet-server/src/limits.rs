@@ -12,7 +12,11 @@ pub const UNINDEXED_PAYLOADS_MIN: u64 = 1_000;
 /// Fields that are told of.
 pub const UNINDEXED_FIELDS: usize = 64;
 
-/// Bytes for names of what is wrong: of issues, and of fields without an index.
+/// Collections whose damaged files are told of, and what is kept of a sentence about one.
+pub const DAMAGED_COLLECTIONS: usize = 32;
+pub const DAMAGE_SAID_BYTES: usize = 512;
+
+/// Bytes for names of what is wrong: of issues, of fields without an index, and of damaged files.
 pub const ISSUES_BYTES: u64 = 128 * KIB;
 /// Bytes of the metadata that explains a call: clients take 8 KiB of all metadata when nothing else is said.
 pub const EXPLAIN_METADATA_BYTES: usize = 6 << 10;

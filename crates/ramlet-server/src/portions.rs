@@ -190,6 +190,10 @@ impl Portions {
         Ok((portions, page.next))
     }
 
+    pub fn collection_id(&self) -> &str {
+        self.collection.id()
+    }
+
     /// Bytes that the list takes without payloads and vectors.
     pub fn listing_bytes(&self) -> u64 {
         match &self.found {

@@ -262,11 +262,16 @@ fn shortened(body: &[u8]) -> String {
     if cut.len() <= limits::SLOW_BODY_BYTES && serde_json::from_str::<serde::de::IgnoredAny>(&cut).is_ok() {
         return cut;
     }
-    let mut end = limits::SLOW_BODY_BYTES.min(cut.len());
-    while !cut.is_char_boundary(end) {
+    Value::from(begin_of(&cut, limits::SLOW_BODY_BYTES)).to_string()
+}
+
+/// The first letters of a text, of so many bytes at most.
+pub fn begin_of(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    Value::from(&cut[..end]).to_string()
+    &text[..end]
 }
 
 /// Replaces what follows the first numbers of each list of numbers by one text that counts them.

@@ -165,6 +165,8 @@ impl Rest {
             () = send.closed() => return None,
         };
         Some(portion.map_err(|e| {
+            let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+            self.app.damage.note(list.portions.collection_id(), &e);
             tracing::warn!("a streamed answer is cut off: {}", e.message);
             io::Error::other(e.message)
         }))

@@ -94,6 +94,8 @@ pub struct Core {
     pub has_stopped: Arc<AtomicBool>,
     /// Writing has stopped, and what wasn't in segments had to make way for other collections' writes: readers would miss it.
     pub gave_way: OnceLock<Error>,
+    /// A write waits for room in the memtables.
+    pub waits_for_room: AtomicBool,
     /// Set by `delete_collection`: jobs stop at their next step, updates are refused.
     pub dropped: Arc<AtomicBool>,
     /// Dropped because a snapshot took its place: its name leads to another collection.

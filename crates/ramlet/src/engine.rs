@@ -248,6 +248,7 @@ impl Engine {
                 &consumers.extra.lasting(),
             )?,
             scratch_bytes: 0,
+            has_less_scratch: false,
             threads: build_threads(budget.search_threads),
             scratch,
             spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
@@ -553,6 +554,7 @@ impl Engine {
 
     /// Asks for what write buffers hold to be flushed.
     pub(crate) fn ask_for_room(&self) {
+        self.shared.room_wanted_for_new.store(true, Ordering::Release);
         self.shared.want_room();
     }
 

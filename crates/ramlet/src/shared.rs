@@ -21,6 +21,8 @@ pub struct JobArena {
     pub lookup: Lookup,
     /// For sorting and index builds; 0 while no job runs.
     pub scratch_bytes: usize,
+    /// Somebody held a part of what it wanted.
+    pub has_less_scratch: bool,
     pub threads: usize,
     /// What is set aside for jobs.
     pub scratch: Consumer,
@@ -95,6 +97,8 @@ pub struct Shared {
     ended: AtomicU64,
     /// Updates wait for room in the memtables.
     pub room_wanted: AtomicBool,
+    /// The same for what isn't a write of an open collection: one that is created or loaded.
+    pub room_wanted_for_new: AtomicBool,
     /// Who waited for room was answered that there is nothing to flush.
     pub nothing_to_flush: AtomicBool,
     /// Collections whose last flush failed.
@@ -104,14 +108,28 @@ pub struct Shared {
     log_file_bytes: u64,
     /// Changes above this length are committed before more are added: the group and its record are the log buffers.
     pub group_bytes: usize,
+    /// Scratch of the largest job for sorting and index builds, bytes.
+    pub scratch_most: u64,
     /// What it all takes in time.
     pub watch: Watch,
     _log_buffers: Reservation,
 }
 
+/// Of a job's bytes, what it reads vectors through. Whole pages, which are what is reserved: with a byte more the whole would be beyond what is set aside.
+fn index_buffer(bytes: u64) -> u64 {
+    let index = (bytes / 8).clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
+    index & !(ramlet_io::PAGE as u64 - 1)
+}
+
+/// What [`Shared::begin_job`] leaves for sorting and index builds at most, where so much is set aside for jobs, and so much may be taken beside.
+pub fn scratch_most(set_aside: u64, beside: u64) -> u64 {
+    (set_aside.saturating_sub(index_buffer(set_aside)) + beside / 2) / 2
+}
+
 impl Shared {
     pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64, log_buffers: Reservation) -> Shared {
         let group_bytes = usize::try_from(log_buffers.bytes() / 2).unwrap_or(usize::MAX);
+        let scratch_most = scratch_most(arena.scratch.cap(), arena.spare.cap());
         Shared {
             ready: Mutex::default(),
             ready_told: Condvar::new(),
@@ -122,12 +140,14 @@ impl Shared {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
+            room_wanted_for_new: AtomicBool::new(false),
             nothing_to_flush: AtomicBool::new(false),
             flush_failures: Mutex::default(),
             closed: AtomicBool::new(false),
             salt: AtomicU64::new(seed),
             log_file_bytes,
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
+            scratch_most,
             watch: Watch::default(),
             _log_buffers: log_buffers,
         }
@@ -279,7 +299,8 @@ impl Shared {
     pub fn begin_job(&self, wanted: u64) -> Result<RunningJob<'_>, OverBudget> {
         let mut arena = self.job();
         let scratch = arena.scratch.waiting();
-        let mut bytes = wanted.clamp(JOB_SCRATCH_MIN.min(scratch.cap()), scratch.cap());
+        let whole = wanted.clamp(JOB_SCRATCH_MIN.min(scratch.cap()), scratch.cap());
+        let mut bytes = whole;
         let mut held = loop {
             match scratch.reserve(bytes) {
                 Ok(held) => break held,
@@ -288,9 +309,8 @@ impl Shared {
                 Err(over) => return Err(over),
             }
         };
-        // Whole pages, which are what is reserved: with a byte more the whole would be beyond what is set aside.
-        let index = (bytes / 8).clamp(*INDEX_BUFFER_BYTES.start(), *INDEX_BUFFER_BYTES.end());
-        let index = index & !(ramlet_io::PAGE as u64 - 1);
+        let is_less = bytes < whole;
+        let index = index_buffer(bytes);
         held.shrink_to(bytes - index);
         arena.lookup.index = IndexScratch::new(AnonBuf::reserved(&scratch, index as usize)?);
         let more = wanted.saturating_sub(bytes).min(arena.spare.available() / 2);
@@ -301,6 +321,7 @@ impl Shared {
         let bytes = bytes + spare.as_ref().map_or(0, Reservation::bytes);
         // The other half: files being written, blocks being read.
         arena.scratch_bytes = (bytes / 2) as usize;
+        arena.has_less_scratch = is_less;
         self.begun.fetch_add(1, Ordering::AcqRel);
         Ok(RunningJob {
             _held: (held, spare),

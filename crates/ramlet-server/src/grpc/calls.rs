@@ -130,6 +130,7 @@ fn count(
     if let Some(e) = failed {
         app.refusals
             .note(e.refusal, (e.status, &e.message), (bound.method.path, id));
+        app.note_damage(collection.as_deref(), e);
     }
     let endpoint = Endpoint {
         method: "",

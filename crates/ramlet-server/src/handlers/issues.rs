@@ -10,7 +10,7 @@ use crate::issue::Issue;
 use crate::issues::find;
 use crate::pool::spawn_blocking;
 
-/// `GET /issues`: collections that are closed, whose writes have stopped, whose background work fails, or whose vectors have no index; fields that filters ask about
+/// `GET /issues`: collections that are closed, whose writes have stopped, whose background work fails, whose files are damaged, or whose vectors have no index; fields that filters ask about
 /// without an index; a budget that is small for the data; a slow disk. Each until it is over.
 pub async fn list(call: Call) -> ApiResult<Answer> {
     let (app, names) = (call.app.clone(), call.collection_names());
@@ -26,6 +26,7 @@ pub async fn list(call: Call) -> ApiResult<Answer> {
 /// `DELETE /issues`: what searches have met is forgotten; what still is so shows again.
 pub async fn clear(call: Call) -> ApiResult<Answer> {
     call.app.unindexed.clear();
+    call.app.damage.clear();
     call.app.read_waits.clear();
     call.answer(&true)
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 
 /// Kinds of jobs that fail and rest apart from each other.
-/// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS).
+/// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS), but for the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Segments without a row go.
@@ -17,14 +17,18 @@ pub enum Job {
     Merge,
     /// What makes searches faster and nothing else: it isn't told in the status.
     Upkeep,
+    /// Merges that are to bring an index which lacked memory for a moment. It is told of by itself.
+    Index,
 }
 
-const JOBS: usize = 4;
+const JOBS: usize = 5;
 
 /// Rounds that a job rests after its first failure; twice as many after each further one, ...
 const REST_FIRST: u32 = 2;
 /// ... and so many at most: six seconds while somebody waits, half a minute else.
 const REST_MAX: u32 = 64;
+/// The same of an index, for which a whole segment is written: some minutes.
+const REST_OF_INDEX_MAX: u32 = 512;
 
 #[derive(Debug)]
 struct Failure {
@@ -52,7 +56,12 @@ impl Backoff {
             Err(error) => {
                 let times = of.as_ref().map_or(0, |before| before.times).saturating_add(1);
                 // So many doublings reach the longest rest.
-                let rest = (REST_FIRST << (times - 1).min(16)).min(REST_MAX);
+                let most = if job == Job::Index {
+                    REST_OF_INDEX_MAX
+                } else {
+                    REST_MAX
+                };
+                let rest = (REST_FIRST << (times - 1).min(16)).min(most);
                 let error = error.clone();
                 *of = Some(Failure { error, times, rest });
             }
@@ -84,6 +93,13 @@ impl Backoff {
         self.all()[job as usize]
             .as_ref()
             .is_some_and(|failure| failure.rest > 0)
+    }
+
+    /// Ends the rest of a job for whoever waits for it; false when it doesn't rest.
+    pub fn wake(&self, job: Job) -> bool {
+        let mut all = self.all();
+        let failure = all[job as usize].as_mut();
+        failure.is_some_and(|failure| std::mem::take(&mut failure.rest) > 0)
     }
 
     /// How often a job has failed in a row, if that is worth a line in the log: a few lines tell of thousands of failures.

@@ -297,7 +297,12 @@ fn step(shared: &Shared) -> bool {
             return true;
         }
         let nothing = !cores.iter().any(|core| is_frozen(core));
-        if nothing && give_way(shared) {
+        // Whoever asked may have stopped since: its own points make way for nobody.
+        let is_for_others = shared.room_wanted_for_new.swap(false, Ordering::AcqRel)
+            || cores
+                .iter()
+                .any(|core| core.waits_for_room.load(Ordering::Acquire));
+        if nothing && is_for_others && give_way(shared) {
             return true;
         }
         shared.nothing_to_flush.store(nothing, Ordering::Release);
@@ -441,9 +446,10 @@ pub fn settle(core: &Core) -> Result<()> {
             in_vain = 0;
             continue;
         }
-        // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at.
+        // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at, nor an index that rests until it is tried again.
         in_vain += 1;
-        if core.shared.jobs_begun() == begun || in_vain == SETTLE_TRIES {
+        let is_all = core.shared.jobs_begun() == begun && !core.backoff.wake(Job::Index);
+        if is_all || in_vain == SETTLE_TRIES {
             return Ok(());
         }
     }

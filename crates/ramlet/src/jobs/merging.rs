@@ -115,7 +115,9 @@ fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, thres
 /// Whether an index was refused for want of memory that isn't there now either, or was tried again in vain.
 fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
     let refused = refused_index(&view.segment.entry, slot);
-    refused.is_some_and(|lack| !lack.has_passed(&core.shelf) || view.segment.stays_as_it_is())
+    refused.is_some_and(|lack| {
+        !lack.has_passed(&core.shelf) || view.segment.stays_as_it_is() || core.backoff.is_resting(Job::Index)
+    })
 }
 
 /// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
@@ -147,6 +149,7 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
     let all = || core.view.load().points();
     threshold_kb(&writer.config) > 0
         && !view.segment.stays_as_it_is()
+        && !core.backoff.is_resting(Job::Index)
         && writer.schema.vectors.iter().any(|vector| {
             let column = view.segment.vector(vector.slot);
             column.is_some_and(|column| column.was_built_for_another_budget(vector, all(), most))
@@ -506,10 +509,16 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     if let (true, Some(segment), [source]) = (on_trial, &merged, &sources[..])
         && lacks_what_was_tried(segment, &source.segment)
     {
-        source.segment.note_stays();
+        match lacks_for_a_moment(segment) {
+            true => core.backoff.note(Job::Index, &Err(no_memory_for_index())),
+            false => source.segment.note_stays(),
+        }
         drop(merged);
         manifest_store::remove_job_files(core.shelf.storage.as_ref(), id);
         return Ok(false);
+    }
+    if merged.as_ref().is_some_and(|segment| !was_refused(segment)) {
+        core.backoff.forget(Job::Index);
     }
     // Where its sources are in RAM, so should it be before searches meet it.
     let kept = is_warm(&sources).then(|| kept_whole(core, &sources));
@@ -568,6 +577,21 @@ fn lacks_what_was_tried(segment: &Segment, source: &Segment) -> bool {
         refused(column.slot)
             && (column.index.kind() != "flat" || refused_index(&source.entry, column.slot).is_some())
     })
+}
+
+/// Whether what its indexes lack is held by others for a moment.
+fn lacks_for_a_moment(segment: &Segment) -> bool {
+    let mut lacks = segment
+        .columns()
+        .filter_map(|column| refused_index(&segment.entry, column.slot));
+    lacks.all(|lack| lack.passes)
+}
+
+fn no_memory_for_index() -> Error {
+    Error::new(
+        ErrorKind::OverBudget,
+        "too little memory for an index for a moment",
+    )
 }
 
 #[cfg(test)]

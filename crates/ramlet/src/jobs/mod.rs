@@ -227,6 +227,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         indexing_threshold_kb: wanted.threshold_kb,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
+        has_less_scratch: arena.has_less_scratch,
         threads: arena.threads,
         progress: core.progress.job(),
         io: &mut arena.lookup.io,
@@ -256,7 +257,7 @@ fn build_segment(
 }
 
 /// kB of vectors from which a segment gets an approximate index.
-fn threshold_kb(config: &CollectionConfig) -> u64 {
+pub fn threshold_kb(config: &CollectionConfig) -> u64 {
     config.indexing_threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64
 }
 

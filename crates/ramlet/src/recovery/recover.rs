@@ -166,6 +166,7 @@ fn assemble(
         flushed: Condvar::new(),
         has_stopped,
         gave_way: Default::default(),
+        waits_for_room: AtomicBool::default(),
         dropped: Arc::default(),
         replaced: AtomicBool::default(),
         backoff: Default::default(),

@@ -67,14 +67,12 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     let mut unindexed = Vec::new();
     for vector in &job.schema.vectors {
         if let Some(lack) = build_vectors(id, vector, source, job, &mut files)? {
-            let (
-                name,
-                Lack {
-                    needed_bytes,
-                    given_bytes,
-                },
-            ) = (&vector.name, lack);
-            tracing::warn!(segment = id, vector = %name, needed_bytes, given_bytes, "too little memory for an index");
+            let Lack {
+                needed_bytes,
+                given_bytes,
+                passes,
+            } = lack;
+            tracing::warn!(segment = id, vector = %vector.name, needed_bytes, given_bytes, passes, "too little memory for an index");
             unindexed.push((vector.slot, lack));
         }
     }

@@ -65,6 +65,13 @@ impl Shelf {
             .saturating_sub(self.metadata_bytes() / 2)
     }
 
+    /// The same once all that others hold for a moment, as requests do, is given back.
+    pub fn spare_in_time(&self) -> u64 {
+        self.metadata
+            .available_in_time()
+            .saturating_sub(self.metadata_bytes() / 2)
+    }
+
     /// Bytes of metadata that an index's centroids may take, as they are searched and while they are built: what is left when a quarter of all
     /// is kept for what else segments can't be read without. (Those of the segments that are merged go when it is done.)
     pub fn centroids_room(&self) -> u64 {

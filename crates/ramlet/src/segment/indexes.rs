@@ -26,12 +26,19 @@ const CANDIDATES: usize = 100;
 pub struct Lack {
     pub needed_bytes: u64,
     pub given_bytes: u64,
+    /// Others held the rest for a moment, as requests and searches do: a build that is tried again will get it.
+    pub passes: bool,
 }
 
 impl Lack {
-    /// Whether there is plenty now: what held it is gone. The build itself holds some of it.
+    /// Whether a build is worth another try. One that lacked what nobody gives back needs plenty: the build itself holds some of it.
     pub fn has_passed(self, shelf: &Shelf) -> bool {
-        shelf.spare_bytes() / 2 >= self.needed_bytes
+        let spare = shelf.spare_bytes();
+        match self.passes {
+            // The latter: with less scratch than it gets now, it needed more.
+            true => spare >= self.needed_bytes || spare >= shelf.spare_in_time() / 4 * 3,
+            false => spare / 2 >= self.needed_bytes,
+        }
     }
 }
 
@@ -139,6 +146,7 @@ fn working_memory(
     let lack = |needed_bytes| Lack {
         needed_bytes,
         given_bytes: job.shelf.spare_bytes(),
+        passes: job.has_less_scratch || job.shelf.spare_in_time() >= needed_bytes,
     };
     let (needed, clusters) = match kind {
         Kind::Graph => {
@@ -153,6 +161,9 @@ fn working_memory(
         Kind::Clusters => {
             let needed = ivf::scratch_least(vector.dim, &kinds);
             let scratch = job.scratch_bytes.max(needed) as u64;
+            // All that it lacks, or it would be tried again for what is the least of it.
+            let scratch_bytes = 2 * needed.saturating_sub(job.scratch_bytes) as u64;
+            let lack = |centroids| lack(centroids + scratch_bytes);
             let count = layout::clusters(vector, rows, &room_of(job.shelf, scratch)).map_err(lack)?;
             let metadata = job.shelf.metadata.waiting();
             // They find it now: what holds it for the moment shows that caches give way.
@@ -160,9 +171,12 @@ fn working_memory(
             metadata.reserve(held).map_err(|_| lack(held))?;
             // With less of it clusters are divided that are trained together otherwise.
             let (least, all) = ivf::centroids_beside(count.into(), scratch, vector.metric, vector.dim);
-            let beside = all
-                .min(job.shelf.centroids_room().saturating_sub(held))
-                .max(least);
+            // Scratch comes first: there is no index without.
+            let room = match scratch_bytes {
+                0 => job.shelf.centroids_room(),
+                _ => job.shelf.spare_bytes().saturating_sub(scratch_bytes),
+            };
+            let beside = all.min(room.saturating_sub(held)).max(least);
             let borrowed = metadata.reserve(beside).ok().filter(|_| beside > 0);
             (needed, Some(Clusters { count, borrowed }))
         }
@@ -181,7 +195,7 @@ fn working_memory(
 }
 
 /// Bytes a dimension of a graph's own file beside its entry points.
-const GRAPH_META_PER_DIM: u64 = 32;
+pub const GRAPH_META_PER_DIM: u64 = 32;
 
 /// What there is for an index, with so much scratch.
 fn room_of(shelf: &Shelf, scratch: u64) -> Room {

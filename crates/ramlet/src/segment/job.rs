@@ -25,6 +25,8 @@ pub struct Job<'a> {
     pub progress: Option<Arc<JobUnderWay>>,
     /// Bytes of scratch memory for sorting and index builds.
     pub scratch_bytes: usize,
+    /// Somebody held a part of the scratch that the job wanted: it would have more another time.
+    pub has_less_scratch: bool,
     /// Threads of an index build.
     pub threads: usize,
     pub io: &'a mut IoContext,

@@ -92,6 +92,7 @@ impl Bench {
             indexing_threshold_kb: 0,
             graphs: true,
             scratch_bytes,
+            has_less_scratch: false,
             threads: 1,
             io: &mut io,
             scratch: &mut scratch,

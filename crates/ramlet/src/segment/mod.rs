@@ -7,6 +7,7 @@ mod build;
 mod calibration;
 pub mod deletes;
 mod files;
+pub mod indexable;
 mod indexes;
 mod job;
 mod kept;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::indexes::Lack;
 
-/// By a vector's slot: what its index needs, and what there was.
+/// By a vector's slot: what its index needs, what there was, and whether that passes by itself.
 const REFUSED: &str = "refused_indexes";
 /// Bytes that might be cached at most when that was tried: what tells one budget from another.
 const REFUSED_IN: &str = "refused_in";
@@ -16,7 +16,7 @@ const WORTH_ANOTHER_TRY: f64 = 1.25;
 
 pub fn note_refusals(extra: &mut Value, refused: &[(u16, Lack)], room: u64) {
     for (slot, lack) in refused {
-        extra[REFUSED][slot.to_string()] = json!([lack.needed_bytes, lack.given_bytes]);
+        extra[REFUSED][slot.to_string()] = json!([lack.needed_bytes, lack.given_bytes, lack.passes]);
     }
     extra[REFUSED_IN] = room.into();
 }
@@ -39,6 +39,7 @@ pub fn refused_index(entry: &SegmentEntry, slot: u16) -> Option<Lack> {
     Some(Lack {
         needed_bytes: number(0)?,
         given_bytes: number(1)?,
+        passes: bytes.get(2).and_then(Value::as_bool).unwrap_or(false),
     })
 }
 

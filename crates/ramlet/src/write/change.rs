@@ -146,6 +146,15 @@ pub fn longest_put(changes: &[u8]) -> Option<usize> {
     }
 }
 
+/// Ids of all puts, in their order.
+pub fn put_ids(changes: &[u8]) -> impl Iterator<Item = PointId> {
+    let mut reader = Reader(changes);
+    std::iter::from_fn(move || reader.change()).filter_map(|change| match change {
+        Change::Put(id, _) => Some(id),
+        Change::Delete(_) => None,
+    })
+}
+
 fn damaged() -> Error {
     Error::corrupt("a log group passes its checksum but doesn't decode")
 }

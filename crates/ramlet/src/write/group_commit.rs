@@ -1,5 +1,6 @@
 //! What the writer thread does with queued updates: groups of changes, one sync each.
 
+use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use ramlet_memory::Reservation;
 
 use crate::core::{Core, Pending, Waiting, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::maintenance;
+use crate::jobs::{maintenance, threshold_kb};
 use crate::limits::{
     DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
     MEMTABLE_ROW_OVERHEAD,
@@ -16,6 +17,8 @@ use crate::limits::{
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::request::UpdateResult;
+use crate::segment::indexable::{Means, PointsMost};
+use crate::types::PointId;
 use crate::write::change::{self, Change};
 use crate::write::writer::{Group, NoRoom, Writer};
 
@@ -48,6 +51,8 @@ pub struct Turn<'a> {
     put_bytes_max: usize,
     /// Bytes of changes that may still be taken before the disk is looked at again.
     disk_unchecked: usize,
+    /// Where not all vectors can have an index in this budget.
+    points_most: Option<PointsMost>,
 }
 
 impl<'a> Turn<'a> {
@@ -65,9 +70,16 @@ impl<'a> Turn<'a> {
             queue.scheduled = false;
             std::mem::take(&mut queue.waiting)
         };
-        let (operation, memtables, writable) = {
+        let (operation, memtables, writable, points_most) = {
             let writer = core.writer();
-            (writer.operation, writer.memtables.cap(), writer.check_writable())
+            let means = Means::new(core.shared.scratch_most, &core.shelf);
+            let points_most = means.points_most(&writer.schema, threshold_kb(&writer.config));
+            (
+                writer.operation,
+                writer.memtables.cap(),
+                writer.check_writable(),
+                points_most,
+            )
         };
         let mut turn = Turn {
             core,
@@ -77,6 +89,7 @@ impl<'a> Turn<'a> {
             operation,
             put_bytes_max: put_bytes_max(memtables),
             disk_unchecked: 0,
+            points_most,
         };
         for pending in batch {
             match &writable {
@@ -134,6 +147,7 @@ impl<'a> Turn<'a> {
             return Ok(());
         };
         self.check_put(longest)?;
+        self.check_points(change::put_ids(changes))?;
         self.check_disk()?;
         self.disk_unchecked = self.disk_unchecked.saturating_sub(changes.len());
         Ok(())
@@ -152,6 +166,26 @@ impl<'a> Turn<'a> {
             return Err(Error::new(ErrorKind::TooLarge, what));
         }
         Ok(())
+    }
+
+    /// Refuses points that would never have an index in this budget. Newer versions of those that are there get in.
+    pub fn check_points(&mut self, ids: impl Iterator<Item = PointId>) -> Result<()> {
+        let Some(most) = self.points_most.clone() else {
+            return Ok(());
+        };
+        // What was accepted before counts.
+        self.finish_waiting()?;
+        let view = self.core.view.load_full();
+        let mut new = BTreeSet::new();
+        for id in ids {
+            if view.find(id, self.lookup)?.is_none() {
+                new.insert(id);
+            }
+        }
+        match new.is_empty() || view.points() + new.len() as u64 <= most.points {
+            true => Ok(()),
+            false => Err(most.refusal()),
+        }
     }
 
     /// Refuses when the disk is nearly full. Asks the file system once a turn, and again after [`DISK_RECHECK_BYTES`].
@@ -406,16 +440,17 @@ fn ask_for_room<'a>(core: &'a Core, mut writer: Guard<'a>) -> (Guard<'a>, Result
     if let Err(e) = freeze_own(core, &mut writer) {
         return (writer, Err(e));
     }
+    core.waits_for_room.store(true, Ordering::Release);
     core.shared.want_room();
     let pause = match core.shared.flush_failure(&core.id) {
         None => ROOM_POLL,
         Some(_) => FAILED_POLL,
     };
     let writer = core.wait_flushed(writer, pause);
-    let ended = core.shared.is_closed() || core.is_dropped() || writer.stopped.is_some();
-    let again = match ended {
+    core.waits_for_room.store(false, Ordering::Release);
+    let again = match core.shared.is_closed() || core.is_dropped() {
         true => Err(Error::new(ErrorKind::Closed, "stopped while waiting for room")),
-        false => Ok(()),
+        false => writer.check_writable(),
     };
     (writer, again)
 }

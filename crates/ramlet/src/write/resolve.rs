@@ -256,6 +256,9 @@ fn upsert(
             (None, _) => true,
         };
         if wanted {
+            if place.is_none() {
+                turn.check_points(std::iter::once(point.id))?;
+            }
             out.clear();
             let vectors = encode_vectors(&view.schema, &point.vectors)?;
             put(&mut out, point.id, &vectors, &point.payload);

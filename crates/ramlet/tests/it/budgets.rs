@@ -1,14 +1,15 @@
 //! Data that was loaded in one budget and is opened in another.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use ramlet::{Collection, CollectionStatus, SearchCost};
+use ramlet::{Collection, CollectionConfig, CollectionStatus, ErrorKind, SearchCost, UpdateMode, UpdateOp};
 use ramlet_io::{PreadStorage, Storage};
-use ramlet_memory::{BudgetRequest, BudgetTable};
+use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
 use ramlet_testdata::{Clustered, Difficulty, Shape};
 
 use crate::counts::{Directory, engine, loading_budget, searching_budget};
-use crate::support::{config, point, search_request, upsert};
+use crate::support::{config, delete, point, search_request, upsert};
+use crate::watched::Watched;
 
 const ROWS: usize = 30_000;
 const SHAPE: Shape = Shape {
@@ -159,10 +160,17 @@ fn vectors_too_wide_for_a_small_budget_get_their_index_in_a_larger_one() {
     large.close();
 }
 
-#[test]
-fn an_index_refused_for_a_moment_is_built_when_there_is_memory() {
-    let directory = Directory::new("moment");
+/// Vectors whose index takes more scratch than a job has, in a collection that has nothing in segments yet.
+struct Tight {
+    engine: Arc<ramlet::Engine>,
+    collection: Arc<ramlet::Collection>,
+    _directory: Directory,
+}
+
+fn tight(name: &str, watch: impl Fn(&str, &str) + Send + Sync + 'static) -> Tight {
+    let directory = Directory::new(name);
     let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let storage: Arc<dyn Storage> = Watched::new(storage, watch);
     let mut rows = vec![0.0; FEW * WIDE];
     Clustered::new(Shape { dims: WIDE, ..SHAPE }).rows(0, &mut rows);
     let mut budget = loading_budget();
@@ -177,28 +185,116 @@ fn an_index_refused_for_a_moment_is_built_when_there_is_memory() {
         let point = point(id, vector.to_vec(), "");
         collection.update(upsert(vec![point])).expect("upserts");
     }
-    // Requests, say, that hold it for as long as a build tries.
-    let ledger = engine.ledger().clone();
+    Tight {
+        engine,
+        collection,
+        _directory: directory,
+    }
+}
+
+impl Tight {
+    fn settled(&self) -> (u64, CollectionStatus) {
+        self.collection.wait_idle().expect("settles");
+        let info = self.collection.info();
+        (info.indexed_vectors_count, info.status)
+    }
+}
+
+const WITHOUT: (u64, CollectionStatus) = (0, CollectionStatus::Red);
+const WITH: (u64, CollectionStatus) = (FEW as u64, CollectionStatus::Green);
+
+/// Requests, say, that hold all but a little.
+fn hold_most(ledger: &Arc<Ledger>) -> Reservation {
     let others = ledger.consumer("others", ledger.limit());
-    let held = others
-        .reserve(others.available().saturating_sub(LITTLE))
-        .expect("it is free");
+    let most = others.available().saturating_sub(LITTLE);
+    others.reserve(most).expect("it is free")
+}
+
+#[test]
+fn an_index_refused_for_a_moment_is_built_when_there_is_memory() {
+    let tight = tight("moment", |_, _| {});
+    let ledger = tight.engine.ledger();
+    let held = hold_most(ledger);
+    tight.collection.flush().expect("flushes");
+    assert_eq!(tight.settled(), WITHOUT);
+    drop(held);
+    assert_eq!(tight.settled(), WITH);
+    tight.engine.close();
+}
+
+#[test]
+fn an_index_that_is_refused_again_is_tried_until_it_is_built() {
+    const REFUSALS: usize = 3;
+    let ledger = Arc::new(OnceLock::<Arc<Ledger>>::new());
+    let holding = Arc::new(Mutex::new((0, None::<Reservation>)));
+    let (of, hold) = (ledger.clone(), holding.clone());
+    // Others come while a segment is written, each time before its index is.
+    let tight = tight("again", move |op, path| {
+        let Some(ledger) = of.get().filter(|_| op == "create" && path.ends_with(".idf")) else {
+            return;
+        };
+        let mut hold = hold.lock().expect("never poisoned");
+        hold.0 += 1;
+        hold.1 = (hold.0 <= REFUSALS).then(|| hold_most(ledger));
+    });
+    assert!(ledger.set(tight.engine.ledger().clone()).is_ok(), "once");
+    tight.collection.flush().expect("flushes");
+    for _ in 0..REFUSALS {
+        assert_eq!(tight.settled(), WITHOUT);
+        holding.lock().expect("never poisoned").1 = None;
+    }
+    assert_eq!(tight.settled(), WITH);
+    assert_eq!(holding.lock().expect("never poisoned").0, REFUSALS + 1);
+    tight.engine.close();
+}
+
+/// In 32 MB no index of such vectors can be built.
+#[test]
+fn points_that_could_have_no_index_are_refused() {
+    const DIMS: usize = 65_536;
+    const MOST: u64 = 10_000 * 1024 / (4 * DIMS as u64);
+    let memory = 32_000_000;
+    let mut request = BudgetRequest::new(memory, BudgetRequest::search_threads_for(memory, 2));
+    request.other_threads = 8;
+    let directory = Directory::new("too-wide");
+    let storage: Arc<dyn Storage> = PreadStorage::open(&directory.0).expect("opens");
+    let engine = engine(&storage, BudgetTable::plan(request).expect("a server starts"));
+    let settings = config(DIMS, ramlet::Distance::Cosine);
+    engine.create_collection("c", settings).expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let put = |id: u64| collection.update(upsert(vec![point(id, vec![id as f32 + 1.0; DIMS], "")]));
+    for id in 0..MOST {
+        put(id).expect("is compared one by one");
+    }
+    let refused = put(MOST).expect_err("is one too many");
+    assert_eq!(refused.kind(), ErrorKind::MemoryFull, "{refused}");
+    let said = refused.to_string();
+    assert_eq!(said.matches(" MB").count(), 2, "{said}");
+    assert!(said.contains(&format!("{MOST} points")), "{said}");
+    put(MOST - 1).expect("is there already");
+    let two = vec![MOST - 1, MOST]
+        .into_iter()
+        .map(|id| point(id, vec![1.0; DIMS], ""));
+    let only_new = UpdateOp::Upsert {
+        points: two.collect(),
+        filter: None,
+        mode: UpdateMode::InsertOnly,
+    };
+    let refused = collection.update(only_new).expect_err("one of them is new");
+    assert_eq!(refused.kind(), ErrorKind::MemoryFull, "{refused}");
     collection.flush().expect("flushes");
     collection.wait_idle().expect("settles");
     let info = collection.info();
-    assert_eq!(
-        (info.indexed_vectors_count, info.status),
-        (0, CollectionStatus::Red),
-        "{info:?}"
-    );
-    drop(held);
-    collection.wait_idle().expect("settles");
-    let info = collection.info();
-    let expected = (FEW as u64, CollectionStatus::Green, None);
-    assert_eq!(
-        (info.indexed_vectors_count, info.status, info.optimizer_error),
-        expected
-    );
+    assert_eq!((info.points_count, info.status), (MOST, CollectionStatus::Green));
+    collection.update(delete(&[0])).expect("deletes");
+    put(MOST).expect("has the place of another");
+    // Who wants no index gets none.
+    let none = &mut |config: &mut CollectionConfig| {
+        config.indexing_threshold = Some(0);
+        Ok(())
+    };
+    engine.update_collection("c", none).expect("changes");
+    put(MOST + 1).expect("is compared as was wished");
     engine.close();
 }
 
