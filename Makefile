@@ -20,7 +20,7 @@ MIGRATE ?=
 BUILDER := python/.venv-build
 TESTED  := python/.venv-test
 
-.PHONY: demo test e2e integrations wheel test-python build target/release/ramlet clean help
+.PHONY: demo test e2e integrations clients wheel test-python build target/release/ramlet clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
@@ -28,6 +28,7 @@ help:
 	@echo "make e2e     the second half of make test, with the release build; WORKERS=0: one test at a time"
 	@echo "make wheel   the Python package with the server inside, into python/target/wheels"
 	@echo "make test-python    builds it, and tests it in a clean virtual environment"
+	@echo "make clients    the official clients in JavaScript, Go, Java and Rust; CLIENTS=js: one alone. Those whose tools aren't here are skipped"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
 
 demo: build
@@ -38,7 +39,7 @@ test:
 	cargo proto --check
 	@$(MAKE) --no-print-directory e2e PROGRAM=$(CHECKED)
 
-e2e integrations: export RAMLET_BIN := $(abspath $(PROGRAM))
+e2e integrations clients: export RAMLET_BIN := $(abspath $(PROGRAM))
 
 e2e: $(PROGRAM) $(STAMP)
 ifeq ($(WORKERS),0)
@@ -53,6 +54,11 @@ endif
 integrations: $(PROGRAM) $(OTHERS)/installed
 	$(if $(wildcard python/target/wheels/*.whl),$(OTHERS)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps python/target/wheels/*.whl)
 	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
+
+clients: export CLIENTS ?= js go java rust
+
+clients: $(PROGRAM) $(STAMP)
+	$(VENV)/bin/python -m pytest tests/clients
 
 # What goes into the wheel is stripped, and lies where pip puts programs.
 wheel: $(BUILDER)/installed
