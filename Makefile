@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 STAMP  := $(VENV)/installed
 OTHERS := .venv-integrations
+# `make integrations MORE=1` tries five more, in an environment of their own.
+MORE ?=
+FURTHER := .venv-integrations-more
 # Of the tests in Rust: features, names.
 TEST_ARGUMENTS ?=
 # What the end-to-end tests try. `make test` takes what the tests in Rust have built: its assertions and overflow checks are on, and nothing is built twice.
@@ -20,7 +23,7 @@ MIGRATE ?=
 BUILDER := python/.venv-build
 TESTED  := python/.venv-test
 
-.PHONY: demo test e2e integrations wheel test-python build target/release/ramlet clean help
+.PHONY: demo test e2e integrations clients wheel test-python build target/release/ramlet clean help
 
 help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
@@ -28,7 +31,8 @@ help:
 	@echo "make e2e     the second half of make test, with the release build; WORKERS=0: one test at a time"
 	@echo "make wheel   the Python package with the server inside, into python/target/wheels"
 	@echo "make test-python    builds it, and tests it in a clean virtual environment"
-	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB)"
+	@echo "make clients    the official clients in JavaScript, Go, Java and Rust; CLIENTS=js: one alone. Those whose tools aren't here are skipped"
+	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB). MORE=1: agno, LangGraph, DSPy, Agent Framework, mcp-server-qdrant too (770 MB)"
 
 demo: build
 	@$(PYTHON) demo/run.py
@@ -38,7 +42,7 @@ test:
 	cargo proto --check
 	@$(MAKE) --no-print-directory e2e PROGRAM=$(CHECKED)
 
-e2e integrations: export RAMLET_BIN := $(abspath $(PROGRAM))
+e2e integrations clients: export RAMLET_BIN := $(abspath $(PROGRAM))
 
 e2e: $(PROGRAM) $(STAMP)
 ifeq ($(WORKERS),0)
@@ -53,6 +57,12 @@ endif
 integrations: $(PROGRAM) $(OTHERS)/installed
 	$(if $(wildcard python/target/wheels/*.whl),$(OTHERS)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps python/target/wheels/*.whl)
 	$(OTHERS)/bin/python -m pytest tests/e2e/integrations
+	$(if $(MORE),$(MAKE) --no-print-directory $(FURTHER)/installed && $(FURTHER)/bin/python -m pytest tests/e2e/integrations)
+
+clients: export CLIENTS ?= js go java rust
+
+clients: $(PROGRAM) $(STAMP)
+	$(VENV)/bin/python -m pytest tests/clients
 
 # What goes into the wheel is stripped, and lies where pip puts programs.
 wheel: $(BUILDER)/installed
@@ -88,10 +98,15 @@ $(OTHERS)/installed: tests/e2e/integrations/requirements.txt
 	$(OTHERS)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/integrations/requirements.txt
 	@touch $(OTHERS)/installed
 
+$(FURTHER)/installed: tests/e2e/integrations/requirements-more.txt
+	$(PYTHON) -m venv $(FURTHER)
+	$(FURTHER)/bin/pip install --quiet --disable-pip-version-check -r tests/e2e/integrations/requirements-more.txt
+	@touch $(FURTHER)/installed
+
 $(BUILDER)/installed: python/requirements-build.txt
 	$(PYTHON) -m venv $(BUILDER)
 	$(BUILDER)/bin/pip install --quiet --disable-pip-version-check -r python/requirements-build.txt
 	@touch $(BUILDER)/installed
 
 clean:
-	rm -rf target $(VENV) $(OTHERS) python/target python/data $(BUILDER) $(TESTED)
+	rm -rf target $(VENV) $(OTHERS) $(FURTHER) python/target python/data $(BUILDER) $(TESTED)

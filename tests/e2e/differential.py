@@ -18,8 +18,10 @@ WEIGHTS = {
     "create index": 3, "drop index": 2, "collection": 1, "snapshot": 1, "restart": 1, "kill": 1, "rest": 1,
     "query": 24, "scroll": 8, "order by": 4, "count": 8, "facet": 6, "retrieve": 5, "batch": 4,
 }  # fmt: skip
-# Keys with the kinds of index they may get. A facet is of a keyword.
-INDEXES = {**data.INDEXES, "rank": "integer", "num": "float"}
+# Keys with the kinds of index they may get. A facet is of a keyword. Of texts the one whose words the local mode cuts alike.
+TEXT_INDEX = models.TextIndexParams(type="text", tokenizer=models.TokenizerType.WORD, lowercase=True, phrase_matching=True)
+INDEXES = {**data.INDEXES, "rank": "integer", "num": "float", "text": TEXT_INDEX}
+WORDS = ["sea", "ship", "cold", "warm", "mat", "Cat", "dog", "winter", "bread", "of", "the", "42"]
 # Always indexed: queries are ordered by them, and formulas ask for dates.
 KEPT = ["rank", "num", "when", "city"]
 MOST_POINTS = 400
@@ -57,6 +59,22 @@ class History(Wide):
     def both(self, call):
         return self.pair.both(call)
 
+    def words(self, most):
+        return " ".join(self.rng.choice(WORDS) for _ in range(self.rng.randint(1, most)))
+
+    def payload(self, rank):
+        return super().payload(rank) | ({"text": self.words(12)} if self.rng.maybe(0.8) else {})
+
+    def filter(self, *chance):
+        """Now and then with words that the text must have."""
+        found = super().filter(*chance)
+        if self.rng.maybe(0.75):
+            return found
+        words = self.words(3)
+        match = self.rng.choice([models.MatchText(text=words), models.MatchTextAny(text_any=words), models.MatchPhrase(phrase=words)])
+        texts = models.FieldCondition(key="text", match=match)
+        return models.Filter(must=[texts] if found is None else [texts, found])
+
     # Updates
 
     def upsert(self):
@@ -74,7 +92,8 @@ class History(Wide):
             self.learn()
 
     def changed(self):
-        return {key: value for key, value in data.payload(self.rng).items() if key != "when" or value is not None}
+        made = {key: value for key, value in data.payload(self.rng).items() if key != "when" or value is not None}
+        return made | ({"text": self.words(12)} if self.rng.maybe(0.3) else {})
 
     def set_payload(self):
         name, selector, payload = self.pair.name, self.selector(), self.changed()
@@ -87,7 +106,7 @@ class History(Wide):
 
     def delete_payload(self):
         name, selector = self.pair.name, self.selector()
-        keys = self.rng.sample(["city", "tags", "n", "obj.deep", "nest[].n", "missing", "flag"], self.rng.randint(1, 3))
+        keys = self.rng.sample(["city", "tags", "n", "obj.deep", "nest[].n", "missing", "flag", "text"], self.rng.randint(1, 3))
         self.both(lambda c: c.delete_payload(name, keys, selector, wait=True))
 
     def clear_payload(self):

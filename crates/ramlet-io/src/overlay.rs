@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::check_name;
 use crate::ram::{LockGuard, RamStorage};
@@ -12,6 +12,9 @@ use crate::storage::{BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Resul
 /// What is written lies in RAM, as a whole; what is only read is read below. A log file that is opened is copied: its whole length.
 pub struct OverlayStorage {
     below: Arc<dyn Storage>,
+    /// Files and directories below, listed once: nobody changes anything there.
+    files: OnceLock<BTreeSet<String>>,
+    directories: OnceLock<BTreeSet<String>>,
     above: Arc<dyn Storage>,
     /// Files and directories below that were removed, renamed, or replaced.
     gone: Mutex<BTreeSet<String>>,
@@ -29,6 +32,8 @@ impl OverlayStorage {
     fn over(below: Arc<dyn Storage>, above: Arc<dyn Storage>) -> OverlayStorage {
         OverlayStorage {
             below,
+            files: OnceLock::new(),
+            directories: OnceLock::new(),
             above,
             gone: Mutex::default(),
             children: Mutex::default(),
@@ -45,13 +50,21 @@ impl OverlayStorage {
     }
 
     fn is_below(&self, name: &str) -> Result<bool> {
-        Ok(!self.gone().contains(name) && self.below.list()?.iter().any(|file| file == name))
+        Ok(!self.gone().contains(name) && self.files()?.contains(name))
+    }
+
+    fn files(&self) -> Result<&BTreeSet<String>> {
+        once(&self.files, || self.below.list())
+    }
+
+    fn directories(&self) -> Result<&BTreeSet<String>> {
+        once(&self.directories, || self.below.list_subdirs())
     }
 
     /// The names of both that are there.
-    fn both(&self, below: Vec<String>, above: Vec<String>) -> Vec<String> {
+    fn both(&self, below: &BTreeSet<String>, above: Vec<String>) -> Vec<String> {
         let gone = self.gone();
-        let below = below.into_iter().filter(|name| !gone.contains(name));
+        let below = below.iter().filter(|name| !gone.contains(*name)).cloned();
         let both: BTreeSet<String> = below.chain(above).collect();
         both.into_iter().collect()
     }
@@ -79,13 +92,23 @@ impl OverlayStorage {
     }
 }
 
+fn once(
+    cell: &OnceLock<BTreeSet<String>>,
+    list: impl FnOnce() -> Result<Vec<String>>,
+) -> Result<&BTreeSet<String>> {
+    if cell.get().is_none() {
+        let _ = cell.set(list()?.into_iter().collect());
+    }
+    Ok(cell.get().expect("it was set"))
+}
+
 impl Storage for OverlayStorage {
     fn subdir(&self, name: &str) -> Result<Arc<dyn Storage>> {
         if self.is_below(name)? {
             return Err(IoError::exists("create directory", name));
         }
         let above = self.above.subdir(name)?;
-        if self.gone().contains(name) || !self.below.list_subdirs()?.iter().any(|d| d == name) {
+        if self.gone().contains(name) || !self.directories()?.contains(name) {
             return Ok(above);
         }
         let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,11 +132,11 @@ impl Storage for OverlayStorage {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.both(self.below.list()?, self.above.list()?))
+        Ok(self.both(self.files()?, self.above.list()?))
     }
 
     fn list_subdirs(&self) -> Result<Vec<String>> {
-        Ok(self.both(self.below.list_subdirs()?, self.above.list_subdirs()?))
+        Ok(self.both(self.directories()?, self.above.list_subdirs()?))
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {

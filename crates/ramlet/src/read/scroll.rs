@@ -1,7 +1,10 @@
 //! Points in order: by id, or by the values of an indexed payload field. And how many there are.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
+
+use ramlet_memory::Reservation;
+use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
 use crate::filter::index::{KeyRange, order_range, order_value, order_values_of};
@@ -14,12 +17,15 @@ use crate::read::matching::{self, Candidates};
 use crate::read::view::{Place, View};
 use crate::request::{Direction, OrderBy, ScrollPage, ScrollRequest};
 use crate::schema::PayloadField;
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, TableFile};
 use crate::sharding::is_once;
-use crate::types::{OrderValue, PointId, Record, VectorSelector};
+use crate::types::{FieldKind, OrderValue, PointId, Record, VectorSelector};
 
 /// Ids taken from one source at a time.
 const RUN: usize = 256;
+
+/// Rows in order that are gone through in about the time in which one row is read by itself.
+const WALKED_PER_READ: u64 = 256;
 
 pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Result<ScrollPage> {
     if request.limit == 0 || request.limit > LIMIT_MAX {
@@ -45,6 +51,14 @@ struct SegmentFilter<'a> {
 }
 
 impl SegmentFilter<'_> {
+    /// The candidates, where to read each by itself is less than to go through all rows in order until `limit` of them are found.
+    fn few(&self, limit: usize) -> Option<&RoaringBitmap> {
+        let rows = self.candidates.rows.as_ref()?;
+        let wanted = rows.len().min(limit as u64 + 1);
+        let walked = u64::from(self.view.segment.rows()) * wanted / rows.len().max(1);
+        (rows.len() <= walked / WALKED_PER_READ).then_some(rows)
+    }
+
     fn admits(
         &self,
         view: &View,
@@ -88,9 +102,49 @@ struct IdRun {
     next: usize,
     /// Where the next run starts; `None`: this was the last.
     resume: Option<Bound<PointId>>,
+    /// For ids that were fetched all at once.
+    _held: Option<Reservation>,
 }
 
 impl IdRun {
+    fn new(source: usize, start: Bound<PointId>) -> IdRun {
+        IdRun {
+            source,
+            ids: Vec::new(),
+            next: 0,
+            resume: Some(start),
+            _held: None,
+        }
+    }
+
+    /// Of a segment with few candidates: their ids, each read by itself. `None`: there is no memory for them.
+    fn listed(
+        source: usize,
+        (view, rows): (&SegmentView, &RoaringBitmap),
+        start: Bound<PointId>,
+        lookup: &mut Lookup,
+    ) -> Result<Option<IdRun>> {
+        let bytes = rows.len() * size_of::<(PointId, u32)>() as u64;
+        let Ok(held) = lookup.rare.reserve(bytes) else {
+            return Ok(None);
+        };
+        let mut ids = Vec::with_capacity(rows.len() as usize);
+        for row in rows.iter().filter(|row| !view.deletes.contains(*row)) {
+            let (id, _) = view.segment.row_id(row, &mut lookup.io, &mut lookup.buf)?;
+            if (start, Bound::Unbounded).contains(&id) {
+                ids.push((id, row));
+            }
+        }
+        ids.sort_unstable();
+        Ok(Some(IdRun {
+            source,
+            ids,
+            next: 0,
+            resume: None,
+            _held: Some(held),
+        }))
+    }
+
     fn refill(&mut self, view: &View, lookup: &mut Lookup) -> Result<()> {
         let Some(from) = self.resume.take() else {
             return Ok(());
@@ -165,14 +219,15 @@ pub(crate) fn places_by_id(
     let filters = segment_filters(view, filter, lookup)?;
     let start = from.map_or(Bound::Unbounded, Bound::Included);
     let sources = view.segments.len() + view.memtables.len();
-    let mut runs: Vec<IdRun> = (0..sources)
-        .map(|source| IdRun {
-            source,
-            ids: Vec::new(),
-            next: 0,
-            resume: Some(start),
-        })
-        .collect();
+    let mut runs = Vec::with_capacity(sources);
+    for source in 0..sources {
+        let filter = filters.get(source);
+        let few = filter.and_then(|filter| Some((filter.view, filter.few(limit)?)));
+        let listed = few
+            .map(|few| IdRun::listed(source, few, start, lookup))
+            .transpose()?;
+        runs.push(listed.flatten().unwrap_or_else(|| IdRun::new(source, start)));
+    }
     let (mut left, mut last) = (limit, None);
     loop {
         let mut least: Option<(PointId, u32, usize)> = None;
@@ -343,33 +398,28 @@ pub(crate) fn places_by_value(
         let Some(table) = segment.view.segment.field(field.slot) else {
             continue;
         };
-        let first = found.len();
-        let mut pages = pages_of(table, &range, descending);
-        let mut block: Vec<(OrderValue, u32)> = Vec::new();
-        while found.len() - first < limit
-            && let Some(page) = pages.next()
-        {
-            block.clear();
-            table.block_keys(page, &mut lookup.io, &mut lookup.buf, &mut |key, row| {
-                if range.contains(key) {
-                    block.extend(order_value(field.kind, key).map(|value| (value, row)));
-                }
-            })?;
-            if descending {
-                block.reverse();
-            }
-            for &(value, row) in &block {
-                if segment.admits(view, row, filter, lookup)? {
-                    found.push(Ordered {
-                        value,
-                        place: Place::Segment {
-                            index: source as u32,
-                            row,
-                        },
-                    });
-                }
-            }
-        }
+        let values = match segment.few(limit) {
+            Some(rows) => values_of(
+                rows,
+                (view, segment),
+                (order, field.kind, &path),
+                (limit, filter),
+                lookup,
+            )?,
+            None => values_in_order(
+                table,
+                &range,
+                (view, segment),
+                (order, field.kind),
+                (limit, filter),
+                lookup,
+            )?,
+        };
+        let index = source as u32;
+        found.extend(values.into_iter().map(|(value, row)| Ordered {
+            value,
+            place: Place::Segment { index, row },
+        }));
     }
     let mut values = Vec::new();
     for (index, memtable) in view.memtables.iter().enumerate() {
@@ -405,6 +455,82 @@ pub(crate) fn places_by_value(
     Ok(found)
 }
 
+/// The first `limit` values of a segment's table that match, with their rows.
+fn values_in_order(
+    table: &TableFile,
+    range: &KeyRange,
+    (view, segment): (&View, &SegmentFilter<'_>),
+    (order, kind): (&OrderBy, FieldKind),
+    (limit, filter): (usize, Option<&CompiledFilter>),
+    lookup: &mut Lookup,
+) -> Result<Vec<(OrderValue, u32)>> {
+    let descending = order.direction == Direction::Desc;
+    let mut pages = pages_of(table, range, descending);
+    let (mut found, mut block) = (Vec::new(), Vec::new());
+    while found.len() < limit
+        && let Some(page) = pages.next()
+    {
+        block.clear();
+        table.block_keys(page, &mut lookup.io, &mut lookup.buf, &mut |key, row| {
+            if range.contains(key) {
+                block.extend(order_value(kind, key).map(|value| (value, row)));
+            }
+        })?;
+        if descending {
+            block.reverse();
+        }
+        for &(value, row) in &block {
+            if segment.admits(view, row, filter, lookup)? {
+                found.push((value, row));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The same of few candidates, from their payloads.
+fn values_of(
+    rows: &RoaringBitmap,
+    (view, segment): (&View, &SegmentFilter<'_>),
+    (order, kind, path): (&OrderBy, FieldKind, &Path),
+    (limit, filter): (usize, Option<&CompiledFilter>),
+    lookup: &mut Lookup,
+) -> Result<Vec<(OrderValue, u32)>> {
+    let (mut found, mut values) = (Vec::new(), Vec::new());
+    let sort = |found: &mut Vec<(OrderValue, u32)>| {
+        found.sort_by(|a, b| compare(a.0, b.0).then(a.1.cmp(&b.1)));
+        // As in an index, a value counts once however often the point has it.
+        found.dedup_by(|a, b| a.1 == b.1 && compare(a.0, b.0).is_eq());
+        if order.direction == Direction::Desc {
+            found.reverse();
+        }
+        found.truncate(limit);
+    };
+    for row in rows {
+        if !segment.admits(view, row, filter, lookup)? {
+            continue;
+        }
+        let payload = segment
+            .view
+            .segment
+            .payload(row, &mut lookup.io, &mut lookup.buf)?;
+        values.clear();
+        order_values_of(kind, path, payload, &mut |value| values.push(value));
+        found.extend(
+            values
+                .iter()
+                .filter(|value| within(**value, order))
+                .map(|value| (*value, row)),
+        );
+        // What can't be on the page any more goes before it is much.
+        if found.len() > 2 * limit + 4 * RUN {
+            sort(&mut found);
+        }
+    }
+    sort(&mut found);
+    Ok(found)
+}
+
 /// Stable, so that equal values stay in the order of their sources and rows.
 pub(crate) fn sort(found: &mut [Ordered], descending: bool) {
     found.sort_by(|a, b| {
@@ -424,11 +550,7 @@ pub(crate) fn within(value: OrderValue, order: &OrderBy) -> bool {
 }
 
 /// Pages of a table that may hold keys of the range, in the order of the scroll.
-fn pages_of(
-    table: &crate::segment::TableFile,
-    range: &KeyRange,
-    descending: bool,
-) -> Box<dyn Iterator<Item = u64>> {
+fn pages_of(table: &TableFile, range: &KeyRange, descending: bool) -> Box<dyn Iterator<Item = u64>> {
     let first = table.index.block_for(&range.from);
     let end = (table.index.block_for(&range.to) + 1).min(table.index.blocks());
     if descending {

@@ -8,7 +8,7 @@ use ramlet_io::{IoContext, OverlayStorage, Storage};
 use ramlet_memory::Ledger;
 
 use crate::engine::{AtStart, Engine, EngineOptions, SNAPSHOTS};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::panics::guarded;
 use crate::recovery::manifest_store::{self, Generations, Numbered};
@@ -16,7 +16,7 @@ use crate::recovery::orphans::unlisted_collections;
 use crate::recovery::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
 use crate::schema::Schema;
 use crate::snapshot::{Workspace, verify_snapshot};
-use crate::write::log::Log;
+use crate::write::log::{Log, is_log_name};
 
 /// Something that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,11 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
     let mut checker = Checker {
         each,
         report: CheckReport::default(),
+        starts: Starts {
+            storage: storage.clone(),
+            engine: None,
+            copied: 0,
+        },
     };
     let Some(catalog) = checker.newest::<Catalog>("", storage.as_ref())? else {
         return Err(Error::not_found(
@@ -77,7 +82,9 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
                 checker.say(&name, 0, Err(e));
             }
         }
-        checker.start(storage, &entry.name);
+        let logs = entry.directories().filter_map(|id| storage.subdir(id).ok());
+        let logs = logs.map(|directory| log_bytes(directory.as_ref())).sum();
+        checker.start(&entry.name, logs);
     }
     if storage.list_subdirs()?.iter().any(|name| name == SNAPSHOTS) {
         checker.snapshots(storage.subdir(SNAPSHOTS)?.as_ref())?;
@@ -85,21 +92,74 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
     Ok(checker.report)
 }
 
-/// Opens one collection as a start does, its log replayed, over the files as they are: what is written meanwhile stays in RAM.
-fn try_start(storage: &Arc<dyn Storage>, name: &str) -> Result<()> {
-    let over: Arc<dyn Storage> = Arc::new(OverlayStorage::new(storage.clone()));
-    let options = EngineOptions::in_process(VERIFY_MEMORY, 1)?;
-    let engine = Engine::recovered(over, options, AtStart::Nothing)?;
-    let Err(e) = engine.collection(name) else {
-        return Ok(());
-    };
-    let mut closed = engine.closed_collections().into_iter();
-    Err(closed.next().map_or(e, |(_, why)| why))
+/// Opens collections as a start does, their logs replayed, over the files as they are: what is written meanwhile stays in RAM. An engine opens many of
+/// them, one after the other: for each to read the catalog anew would take the square of their number.
+struct Starts {
+    storage: Arc<dyn Storage>,
+    engine: Option<Arc<Engine>>,
+    /// Bytes of the logs that it has in RAM.
+    copied: u64,
+}
+
+/// Logs that an engine holds copies of, at most, unless they are of one collection.
+const COPIED_MAX: u64 = 64 << 20;
+
+impl Starts {
+    /// One whose directories have logs of so many bytes.
+    fn open(&mut self, name: &str, log_bytes: u64) -> Result<()> {
+        if self.copied + log_bytes > COPIED_MAX {
+            self.engine = None;
+        }
+        let is_fresh = self.engine.is_none();
+        match self.open_once(name, log_bytes) {
+            // What others took isn't lacking.
+            Err(e) if !is_fresh && (e.is_shortage() || e.kind() == ErrorKind::Busy) => {
+                self.engine = None;
+                self.open_once(name, log_bytes)
+            }
+            done => done,
+        }
+    }
+
+    fn open_once(&mut self, name: &str, log_bytes: u64) -> Result<()> {
+        let engine = match &self.engine {
+            Some(engine) => engine.clone(),
+            None => {
+                let over: Arc<dyn Storage> = Arc::new(OverlayStorage::new(self.storage.clone()));
+                let options = EngineOptions::in_process(VERIFY_MEMORY, 1)?;
+                self.copied = 0;
+                self.engine
+                    .insert(Engine::recovered(over, options, AtStart::Nothing)?)
+                    .clone()
+            }
+        };
+        self.copied += log_bytes;
+        let Err(e) = engine.collection(name) else {
+            engine.unload_unused();
+            return Ok(());
+        };
+        let closed = engine.closed_collections().into_iter();
+        let why = closed
+            .filter(|(closed, _)| closed == name)
+            .map(|(_, why)| why)
+            .next();
+        Err(why.unwrap_or(e))
+    }
+}
+
+/// Bytes of a directory's logs.
+fn log_bytes(storage: &dyn Storage) -> u64 {
+    let names = storage.list().unwrap_or_default();
+    let logs = names.iter().filter(|name| is_log_name(name));
+    logs.filter_map(|name| storage.open(name).ok())
+        .map(|file| file.len())
+        .sum()
 }
 
 struct Checker<'a> {
     each: &'a mut dyn FnMut(&Checked),
     report: CheckReport,
+    starts: Starts,
 }
 
 impl Checker<'_> {
@@ -126,9 +186,9 @@ impl Checker<'_> {
         });
     }
 
-    fn start(&mut self, storage: &Arc<dyn Storage>, name: &str) {
+    fn start(&mut self, name: &str, log_bytes: u64) {
         let place = format!("{name}/start");
-        match try_start(storage, name) {
+        match self.starts.open(name, log_bytes) {
             Err(e) if e.is_shortage() => {
                 self.skip(&place, format!("it was not opened as by a start: {e}"));
             }

@@ -6,7 +6,7 @@ use ramlet_index::{CodeKind, graph, ivf};
 use super::files::Shelf;
 use super::indexes::GRAPH_META_PER_DIM;
 use crate::error::{Error, ErrorKind};
-use crate::layout::{self, Room, may_become_graph};
+use crate::layout::{self, Room, Rows, may_become_graph};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::memory::words::megabytes;
 use crate::schema::{Schema, VectorField};
@@ -87,7 +87,7 @@ impl Means {
         if self.borrowed(ivf::scratch_least(vector.dim, &[MOST_WANTING])) <= self.spare {
             return None;
         }
-        let codes = layout::codes(vector, rows, self.most);
+        let codes = layout::codes(vector, Rows::alone(rows), self.most);
         let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
         let clusters = self.borrowed(ivf::scratch_least(vector.dim, &kinds));
         let least = self

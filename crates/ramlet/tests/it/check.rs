@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ramlet::*;
 use ramlet_format::manifest::Manifest;
-use ramlet_io::{PreadStorage, SimStorage, Storage};
+use ramlet_io::{Fault, FaultOp, IoErrorKind, PreadStorage, SimStorage, Storage};
 
 use crate::counts::Directory;
 use crate::support::*;
@@ -306,6 +306,36 @@ fn a_check_tries_what_a_start_does() {
         "it changed nothing"
     );
     assert!(try_open(storage).is_err());
+}
+
+/// Of many collections each is started, and yet the catalog is read a few times only.
+#[test]
+fn a_check_opens_many_collections_by_few_engines() {
+    let disk = SimStorage::new();
+    let engine = open(Arc::new(disk.clone()));
+    for n in 0..40 {
+        let name = format!("c{n}");
+        engine
+            .create_collection(&name, config(4, Distance::Dot))
+            .expect("creates");
+        let collection = engine.collection(&name).expect("is there");
+        let written = collection.update(upsert(vec![point(n, vec![1.0; 4], "{}")]));
+        written.expect("upserts");
+    }
+    engine.close();
+    drop(engine);
+    let fault = Fault::new(FaultOp::Read, 12, IoErrorKind::Other);
+    disk.inject(fault.on("CATALOG").lasting());
+    let (report, all) = run(&disk);
+    let found = (
+        report.collections,
+        report.log_groups,
+        report.problems,
+        report.skipped,
+    );
+    assert_eq!(found, (40, 40, 0, 0), "{all:?}");
+    let started = all.iter().filter(|checked| checked.place.ends_with("/start"));
+    assert_eq!(started.count(), 40);
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod quantization;
 mod ranking;
 mod reclaim;
 mod residency;
+mod scrolled;
 mod shard_keys;
 mod shortage;
 mod snapshots;
