@@ -54,7 +54,7 @@ impl SegmentFilter<'_> {
     /// The candidates, where to read each by itself is less than to go through all rows in order until `limit` of them are found.
     fn few(&self, limit: usize) -> Option<&RoaringBitmap> {
         let rows = self.candidates.rows.as_ref()?;
-        let wanted = rows.len().min(limit as u64 + 1);
+        let wanted = rows.len().min((limit as u64).saturating_add(1));
         let walked = u64::from(self.view.segment.rows()) * wanted / rows.len().max(1);
         (rows.len() <= walked / WALKED_PER_READ).then_some(rows)
     }
