@@ -270,10 +270,12 @@ fn what_goes_to_ram_is_chosen_by_the_room_there_is() {
     assert_eq!(seen, expected);
 }
 
+/// Looks, a tenth of a second apart, until what is cached has come: it comes by and by.
+const LOOKS: u64 = 600;
+
 /// A write now and then doesn't keep out of RAM what has room there.
 #[test]
 fn what_has_room_is_cached_beside_a_trickle_of_writes() {
-    const LOOKS: u64 = 600;
     let filled = filled(64 * MB);
     let storage = filled.engine.storage().clone();
     drop(filled);
@@ -350,6 +352,10 @@ fn what_is_left_beside_extended_codes_spares_reads() {
     drop(none);
     // Rows of a small segment that was left beside the large one are read whatever is in RAM: a difference, not a share.
     let filled = opened(5_000_000);
+    let is_there = || filled.pinned().iter().any(|(kind, _)| *kind == "residual codes");
+    (0..LOOKS)
+        .take_while(|_| !is_there())
+        .for_each(|_| std::thread::sleep(std::time::Duration::from_millis(100)));
     let (piece, fewer) = spare(&filled);
     assert!(
         piece == 2 << 20 && fewer + 4 * (queries.len() as u64) < all,
