@@ -157,9 +157,9 @@ def build(arguments):
 
 
 def serve(arguments):
-    figures = json.loads(Path(arguments.index + ".json").read_text())
-    # Of an index that was built before there were others it isn't told.
-    index = peer(figures.get("kind", "hnswlib"), figures["metric"], figures["dim"])
+    # Before there were other kinds an index said neither.
+    figures = {"kind": "hnswlib", "version": "0.8.0"} | json.loads(Path(arguments.index + ".json").read_text())
+    index = peer(figures["kind"], figures["metric"], figures["dim"])
     index.load(arguments.index, figures["rows"])
     queries = np.ascontiguousarray(read_rows(arguments.queries, arguments.dim, arguments.element), dtype=np.float32)
     truth = np.fromfile(arguments.truth, dtype=np.int32).reshape(-1, arguments.truth_width)[:, :K]
