@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ramlet_io::{IoErrorKind, ReadFile, Storage, WriteFile};
+use ramlet_io::{BatchReader, IoErrorKind, ReadFile, Storage, WriteFile};
 
 use crate::error::Result;
 
@@ -29,6 +29,11 @@ impl<'a> Temporary<'a> {
     /// Opens what was written and flushed.
     pub(crate) fn open(&self) -> Result<Arc<dyn ReadFile>> {
         Ok(self.storage.open(self.name)?)
+    }
+
+    /// What reads at most so many places of it at once.
+    pub(crate) fn reader(&self, depth: usize) -> Result<Box<dyn BatchReader>> {
+        Ok(self.storage.reader(depth)?)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Temporary files of a build: one for lists, one for records by bucket.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ramlet_io::{ReadFile, Storage, WriteFile};
+use ramlet_io::{BatchRead, BatchReader, PAGE, ReadFile, Storage, WriteFile};
+use ramlet_memory::AnonBuf;
 
 use crate::error::Result;
 use crate::temporary::Temporary;
@@ -110,6 +111,7 @@ pub(crate) struct BucketWriter<'a> {
     buckets: Vec<Bucket>,
     /// Bytes of a full buffer: whole records.
     piece_bytes: usize,
+    pieces_at_once: usize,
 }
 
 #[derive(Default)]
@@ -130,8 +132,22 @@ pub(crate) struct Buckets<'a> {
     file: Arc<dyn ReadFile>,
     buckets: Vec<Pieces>,
     piece_bytes: usize,
+    pieces_at_once: usize,
+    reading: Mutex<Reading>,
     _temporary: Temporary<'a>,
 }
+
+/// How pieces are read, and to where.
+struct Reading {
+    reader: Box<dyn BatchReader>,
+    buffer: AnonBuf,
+}
+
+/// Pieces read at once at most: one after another, pieces of 16 KiB took a fifth of an import's time.
+const PIECES_AT_ONCE_MAX: usize = 32;
+
+/// What reading takes of the memory that the buffers had, which are gone by then.
+const READ_SHARE: usize = 16;
 
 impl<'a> BucketWriter<'a> {
     /// Holds `buffer_bytes` a bucket, or one record.
@@ -143,12 +159,14 @@ impl<'a> BucketWriter<'a> {
         record_bytes: usize,
     ) -> Result<Self> {
         let (temporary, file) = Temporary::create(storage, name)?;
-        let buckets = (0..buckets).map(|_| Bucket::default()).collect();
+        let piece_bytes = (buffer_bytes / record_bytes).max(1) * record_bytes;
+        let read_bytes = buffer_bytes * buckets / READ_SHARE;
         Ok(BucketWriter {
             temporary,
             file,
-            buckets,
-            piece_bytes: (buffer_bytes / record_bytes).max(1) * record_bytes,
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            piece_bytes,
+            pieces_at_once: (read_bytes / (piece_bytes + PAGE)).clamp(1, PIECES_AT_ONCE_MAX),
         })
     }
 
@@ -180,6 +198,11 @@ impl<'a> BucketWriter<'a> {
             file,
             buckets,
             piece_bytes: self.piece_bytes,
+            pieces_at_once: self.pieces_at_once,
+            reading: Mutex::new(Reading {
+                reader: self.temporary.reader(self.pieces_at_once)?,
+                buffer: AnonBuf::new(0),
+            }),
             _temporary: self.temporary,
         })
     }
@@ -208,18 +231,96 @@ impl Buckets<'_> {
         mut each: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let Pieces { places, last_bytes } = &self.buckets[bucket];
-        let mut buffer = vec![0; if places.is_empty() { 0 } else { self.piece_bytes }];
-        for (i, place) in places.iter().enumerate() {
-            let bytes = if i + 1 == places.len() {
-                *last_bytes
-            } else {
-                self.piece_bytes
-            };
-            let buffer = &mut buffer[..bytes];
-            self.file
-                .read_at(buffer, u64::from(*place) * self.piece_bytes as u64)?;
-            each(buffer)?;
+        let Some(last) = places.len().checked_sub(1) else {
+            return Ok(());
+        };
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        for first in (0..=last).step_by(self.pieces_at_once) {
+            let places = &places[first..(first + self.pieces_at_once).min(last + 1)];
+            self.read(places, &mut reading)?;
+            let mut rest = &reading.buffer[..];
+            for (i, place) in places.iter().enumerate() {
+                let (before, pages) = self.pages_of(*place);
+                let (piece, later) = rest.split_at(pages);
+                let bytes = if first + i == last {
+                    *last_bytes
+                } else {
+                    self.piece_bytes
+                };
+                each(&piece[before..before + bytes])?;
+                rest = later;
+            }
         }
         Ok(())
+    }
+
+    /// How far into its first page a piece begins, and the bytes of all its pages.
+    fn pages_of(&self, place: u32) -> (usize, usize) {
+        let before = (u64::from(place) * self.piece_bytes as u64 % PAGE as u64) as usize;
+        (before, (before + self.piece_bytes).next_multiple_of(PAGE))
+    }
+
+    /// The pages of pieces, one after another, in one batch.
+    fn read(&self, places: &[u32], to: &mut Reading) -> Result<()> {
+        let Reading { reader, buffer } = to;
+        let bytes = places.iter().map(|place| self.pages_of(*place).1).sum();
+        buffer.ensure(bytes)?;
+        let (mut reads, mut rest) = (Vec::with_capacity(places.len()), &mut buffer[..bytes]);
+        for place in places {
+            let (before, pages) = self.pages_of(*place);
+            let (out, later) = rest.split_at_mut(pages);
+            let offset = u64::from(*place) * self.piece_bytes as u64 - before as u64;
+            let file = &*self.file;
+            reads.push(BatchRead { file, offset, out });
+            rest = later;
+        }
+        match &mut reads[..] {
+            // A ring isn't worth making for one.
+            [read] => Ok(read.file.read_at(read.out, read.offset)?),
+            reads => Ok(reader.read_batch(reads)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ramlet_io::{Backend, RamStorage, open_best};
+
+    use super::*;
+
+    /// Records of a length that no page is a multiple of, into a few buckets in turn: each bucket has its own, in their order.
+    fn buckets_return_their_records(storage: &dyn Storage) {
+        const RECORD: usize = 308;
+        const BUCKETS: usize = 3;
+        let mut writer =
+            BucketWriter::create(storage, "tmp-buckets", BUCKETS, 64 << 10, RECORD).expect("a file");
+        let record = |number: usize| [number.to_le_bytes().as_slice(), &[number as u8; RECORD - 8]].concat();
+        for number in 0..5_000 {
+            writer
+                .push(number % BUCKETS, &[&record(number)])
+                .expect("written");
+        }
+        let buckets = writer.finish().expect("a file");
+        for bucket in 0..BUCKETS {
+            let mut found = Vec::new();
+            let kept = buckets.for_each_piece(bucket, |piece| {
+                found.extend_from_slice(piece);
+                Ok(())
+            });
+            kept.expect("read");
+            let wanted: Vec<u8> = (bucket..5_000).step_by(BUCKETS).flat_map(record).collect();
+            assert!(found == wanted, "bucket {bucket} of {}", storage.backend());
+        }
+    }
+
+    #[test]
+    fn buckets_return_their_records_whatever_reads_them() {
+        buckets_return_their_records(&RamStorage::new(None));
+        let folder = std::env::temp_dir().join(format!("ramlet-buckets-{}", std::process::id()));
+        for backend in [Backend::Pread, Backend::Mmap, Backend::Auto] {
+            let (storage, _) = open_best(&folder, backend).expect("a storage");
+            buckets_return_their_records(&*storage);
+        }
+        std::fs::remove_dir_all(&folder).expect("a folder that was there");
     }
 }
