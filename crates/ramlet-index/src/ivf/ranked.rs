@@ -343,7 +343,7 @@ impl<'a> Ranked<'a> {
             out.clear();
             return self.rank_by_sums(query, kernels, scratch, out);
         }
-        let terms = scratch.terms((metric, self.width), query);
+        let terms = scratch.terms((metric, self.width), query, kernels);
         out.resize(self.count(), 0);
         self.near(&terms, &scratch.levels, 0, kernels, out);
     }
@@ -398,8 +398,13 @@ const ENTRY_MOST_OF_FOUR_BITS: f32 = 127.0;
 
 impl RankQuery {
     /// Takes a rotated and centred query; what is made of products with it.
-    pub(super) fn terms(&mut self, (metric, width): (Metric, CodeWidth), query: &[f32]) -> Nearness {
-        self.round(width, query);
+    pub(super) fn terms(
+        &mut self,
+        (metric, width): (Metric, CodeWidth),
+        query: &[f32],
+        kernels: &Kernels,
+    ) -> Nearness {
+        self.round(width, query, kernels);
         let (per_length, per_product) = if metric == Metric::Dot {
             (0.0, -1.0)
         } else {
@@ -417,19 +422,17 @@ impl RankQuery {
         &self.levels
     }
 
-    fn round(&mut self, width: CodeWidth, query: &[f32]) {
+    fn round(&mut self, width: CodeWidth, query: &[f32], kernels: &Kernels) {
         let largest = query.iter().fold(0.0f32, |most, value| most.max(value.abs()));
         self.step = match width {
             CodeWidth::Four => largest / ENTRY_MOST_OF_FOUR_BITS,
             CodeWidth::Eight => largest / ENTRY_MOST,
         };
         let per_unit = if self.step > 0.0 { 1.0 / self.step } else { 0.0 };
-        self.levels.clear();
-        self.levels
-            .extend(query.iter().map(|value| (value * per_unit).round() as i8));
         let bytes = width.code_bytes(query.len());
+        self.levels.clear();
         self.levels.resize(width.query_len(bytes), 0);
-        self.total = self.levels.iter().map(|level| i32::from(*level)).sum();
+        (self.total, _) = kernels.round(query, per_unit, &mut self.levels[..query.len()]);
     }
 }
 

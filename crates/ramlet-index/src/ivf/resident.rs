@@ -96,7 +96,7 @@ impl<'h> ResidentDistances<'h> {
         } = &mut *self.lists;
         let centroid = self.meta.centroids().parts(cluster, centroid);
         entered.enter(&self.space, self.query, centroid, None, &one, self.kernels);
-        entered.refine();
+        entered.refine(self.kernels);
     }
 
     /// Shows `each` consecutive SQ8 rows, of which the first is at `position`, with what it is the position of, the row's distance, and by how much

@@ -143,7 +143,7 @@ impl<'a> Ranked<'a> {
         scratch: &mut RankQuery,
         out: &mut Vec<u64>,
     ) {
-        let terms = scratch.terms((metric, self.width), query);
+        let terms = scratch.terms((metric, self.width), query, kernels);
         let mut nearest = std::mem::take(&mut scratch.super_centroids);
         let super_centroids = self.super_centroids();
         nearest.resize(super_centroids.count(), 0);

@@ -59,7 +59,8 @@ pub(crate) struct Entered {
     compared: Vec<f32>,
     /// `y` in whole numbers, padded with 0 to what the kernel of extended codes reads.
     rounded: Vec<i8>,
-    /// What rounding left over of `y`, in 254th parts of a step; made for few clusters.
+    /// What rounding left over of `y`, and in 254th parts of a step; made for few clusters.
+    left: Vec<f32>,
     remainder: Vec<i8>,
     /// Per column the sums of what its 16 levels select, each shifted to be 0 at least.
     table: Vec<u8>,
@@ -239,18 +240,19 @@ impl Entered {
     }
 
     /// Makes ready for [`Entered::whole`] and [`Entered::sq8`] too.
-    pub(crate) fn refine(&mut self) {
+    pub(crate) fn refine(&mut self, kernels: &Kernels) {
         let per_unit = match self.terms.z_step > 0.0 {
             true => REMAINDER / self.terms.z_step,
             false => 0.0,
         };
+        let (step, pairs) = (self.terms.z_step, self.compared.iter().zip(&self.rounded));
+        self.left.clear();
+        self.left
+            .extend(pairs.map(|(value, whole)| value - f32::from(*whole) * step));
         self.remainder.clear();
         self.remainder.resize(self.rounded.len(), 0);
-        let pairs = self.compared.iter().zip(&self.rounded);
-        for (out, (value, whole)) in self.remainder.iter_mut().zip(pairs) {
-            *out = ((value - f32::from(*whole) * self.terms.z_step) * per_unit).round() as i8;
-        }
-        self.terms.remainder = self.remainder.iter().map(|left| i64::from(*left)).sum();
+        let (total, _) = kernels.round(&self.left, per_unit, &mut self.remainder[..self.left.len()]);
+        self.terms.remainder = i64::from(total);
     }
 
     /// The distances of consecutive rows of a byte a dimension, at most [`SQ8_AT_ONCE`] of them, and by how much each is off as a rule.

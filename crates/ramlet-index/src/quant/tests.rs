@@ -128,7 +128,7 @@ fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Ran
 
         let mut row = vec![0; sq8.row_bytes()];
         encoder.sq8(&residual, 78, sq8, &mut numbers, &mut row);
-        entered.refine();
+        entered.refine(kernels());
         let mut told = 0;
         entered.sq8(kernels(), sq8, &row, |row, estimate, deviation| {
             assert_eq!(row.number, 78);
