@@ -3,17 +3,18 @@
 use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
 use super::candidates::Candidates;
+use super::codes::Codes;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::probe_threshold::{
     CAP_OUT_OF_DISTRIBUTION, CAP_OUT_OF_DISTRIBUTION_BLURRED, KTH_ROWS, KTH_SHARE, MANY, base_rank,
     distance_as_of_clusters, most_of, unit,
 };
-use crate::Allowed;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::rounds::MEASURED;
 use crate::scan::Search;
 use crate::vector_index::Want;
+use crate::{Allowed, WIDE};
 
 impl Ivf {
     /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
@@ -109,7 +110,9 @@ impl Ivf {
     /// Which clusters a search visits that is for so many rows.
     pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
         let prefers = self.by_kth_distance[usize::from(wanted >= MANY)];
-        let tells = self.codes.as_ref().is_some_and(|codes| codes.extended.is_some())
+        // One bit a dimension tells of wide vectors what two or three tell of others.
+        let is_fine = |codes: &Codes| codes.extended.is_some() || self.dims() >= WIDE;
+        let tells = self.codes.as_ref().is_some_and(is_fine)
             || self
                 .products
                 .as_ref()
