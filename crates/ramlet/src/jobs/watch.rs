@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// A group that was in the log waited since then for room in the write buffers.
+    /// A group waited since then for room in the write buffers.
     pub(crate) fn stalled(&self, begun: Option<u64>) {
         if let (Some(begun), Some(now)) = (begun, self.now()) {
             self.stalls.0.fetch_add(1, Ordering::Relaxed);

@@ -347,10 +347,21 @@ fn freeze_if_full(core: &Core, writer: &mut Writer) -> Result<()> {
 /// Waits for room for a group that isn't in the log yet: once it is, it has to get in, and nobody can be refused any more.
 /// While flushes fail, the wait has an end.
 fn wait_until_it_fits<'a>(core: &'a Core, group: &[u8]) -> (Guard<'a>, Result<()>) {
-    let mut writer = core.writer();
+    let writer = core.writer();
     let needed = room_for(&writer, group);
+    if writer.memtables.available() >= needed {
+        return (writer, Ok(()));
+    }
+    let begun = core.shared.watch.now();
+    let waited = wait_for_memtables(core, writer, needed);
+    core.shared.watch.stalled(begun);
+    waited
+}
+
+/// Waits until memtables have so much free: a flush makes room, which may have to wait for a merge.
+fn wait_for_memtables<'a>(core: &'a Core, mut writer: Guard<'a>, needed: u64) -> (Guard<'a>, Result<()>) {
     let mut polls = 0;
-    while needed > 0 && writer.memtables.available() < needed {
+    while writer.memtables.available() < needed {
         core.shared.nothing_to_flush.store(false, Ordering::Release);
         let again;
         (writer, again) = ask_for_room(core, writer);

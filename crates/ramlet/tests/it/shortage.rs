@@ -164,6 +164,7 @@ fn where_flushes_fail_writers_are_told_and_nothing_is_lost() {
     let disk = SimStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let engine = Engine::open(storage.clone(), options(24 * MB)).expect("opens");
+    engine.watch().set(|| 0, 0);
     let names = ["a", "b", "c", "d"];
     for name in names {
         engine
@@ -195,6 +196,8 @@ fn where_flushes_fail_writers_are_told_and_nothing_is_lost() {
     }
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert!(acked.len() > 20);
+    let (stalls, _) = engine.watch().stalls();
+    assert!(stalls >= 8, "{stalls} waits are told of, {refused} in vain");
     // Deletes need no room.
     let gone = *acked.iter().find(|(at, _)| *at == 0).expect("some of the first");
     let PointId::Num(id) = gone.1 else { unreachable!() };
