@@ -4,8 +4,9 @@ use super::counts::Counts;
 use super::machine::Machine;
 use super::spec::Spec;
 
-/// A read of several pages is slower than one of a page by so much a page.
-const FURTHER_PAGE: f64 = 0.15;
+/// A read of several pages is slower than one of a page by so much a page: 86,800 random reads a second of 4 KiB, 70,400 of 8, 52,700 of 16 and 34,900 of 32
+/// (records/2026-11-29-xeon-2core/ladder-3.txt).
+const FURTHER_PAGE: f64 = 0.21;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
@@ -47,6 +48,12 @@ const COST: Coefficients = Coefficients {
     rescore: 300.0,
     dimension: 0.06,
 };
+
+/// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON.
+///
+/// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt; the profile of 768 dimensions in records/2026-11-29-xeon-2core/ladder-3.txt.
+const REQUEST: f64 = 25_000.0;
+const REQUEST_NUMBER: f64 = 220.0;
 
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
@@ -105,11 +112,11 @@ pub struct Reading {
     pub scan_bytes: f64,
 }
 
-/// Seconds of this machine for a search with these counts.
+/// Seconds of this machine for a search with these counts, which comes over HTTP or not.
 pub fn speed(
     spec: &Spec,
     machine: &Machine,
-    work: Work,
+    (work, over_http): (Work, bool),
     counts: &Counts,
     reading: &Reading,
     threads: usize,
@@ -121,7 +128,11 @@ pub fn speed(
     // Waking up for a batch costs, then each read of it.
     let woken = if work == Work::Graph { WAKE_OF_MANY } else { 1.0 };
     let wake = (disk.cpu_us_depth1 - disk.cpu_us_depth64).max(0.0) * reading.rounds * woken;
-    let cpu_us = compute_us(spec, machine, work, counts) + wake + disk.cpu_us_depth64 * load;
+    let request_us = match over_http {
+        true => (REQUEST + REQUEST_NUMBER * spec.dims as f64) * slower(machine) / 1000.0,
+        false => 0.0,
+    };
+    let cpu_us = compute_us(spec, machine, work, counts) + request_us + wake + disk.cpu_us_depth64 * load;
     let queued_us = load * 1e6 / disk.iops_depth64;
     let wait_us = reading.rounds * disk.latency_us_p50 + queued_us;
     let by_cpu = machine.cores.min(threads) as f64 * 1e6 / cpu_us;
@@ -145,14 +156,16 @@ pub fn speed(
     }
 }
 
+/// How much longer takes what isn't measured. It scales as codes do: every processor has the look-ups that these want, and they wait for memory as the rest does. (With
+/// AVX2 alone planes took three times the reference's time and centroids twice; with a second cache of 2 MiB centroids were a seventh
+/// quicker: what lies around them took the same time on both.)
+fn slower(machine: &Machine) -> f64 {
+    machine.cpu.ns_per_code / super::machine::Cpu::REFERENCE.ns_per_code
+}
+
 /// Microseconds of one core, reads not counted.
 fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f64 {
-    let reference = super::machine::Cpu::REFERENCE;
-    let cpu = &machine.cpu;
-    // What isn't measured scales as codes do: every processor has the look-ups that these want, and they wait for memory as the rest does. (With
-    // AVX2 alone planes took three times the reference's time and centroids twice; with a second cache of 2 MiB centroids were a seventh
-    // quicker: what lies around them took the same time on both.)
-    let slower = cpu.ns_per_code / reference.ns_per_code;
+    let (cpu, slower) = (&machine.cpu, slower(machine));
     let wide = spec.dims as f64 / 100.0;
     let exact = COST.dimension * slower * spec.dims as f64 * spec.element.bytes() as f64 / 4.0;
     let ranked = match work {

@@ -660,7 +660,14 @@ impl Shape {
             counts,
             reads_per_query: counts.reads(),
             scan_bytes_per_query: reading.scan_bytes,
-            speed: cost::speed(spec, machine, self.work, &counts, &reading, threads),
+            speed: cost::speed(
+                spec,
+                machine,
+                (self.work, !memory.in_process),
+                &counts,
+                &reading,
+                threads,
+            ),
             build_seconds: cost::build_seconds(spec, machine, self.work, clusters, disk_bytes),
         }
     }
