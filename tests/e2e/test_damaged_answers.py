@@ -54,7 +54,7 @@ def damaged(tmp_path_factory):
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("way", ["scroll", "query", "retrieve"])
+@pytest.mark.parametrize("way", ["scroll", "query", "retrieve", "batch"])
 def test_http1_has_no_last_chunk(damaged, way, packed):
     server, _ = damaged
     connection = answers.Rest(server).open()
