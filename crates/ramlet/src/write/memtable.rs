@@ -351,7 +351,8 @@ impl Memtable {
     #[cfg(test)]
     pub fn lose_ids(&self) {
         let lost = crate::panics::caught(|| {
-            self.ids.write().unwrap_or_else(PoisonError::into_inner).clear();
+            let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
+            ids.clear();
             panic!("planted");
         });
         assert!(lost.is_err() && self.ids.is_poisoned());
