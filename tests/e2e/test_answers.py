@@ -1,10 +1,7 @@
 """Long answers: none waits for the network's timers, for itself, or for a client that has gone; others are served meanwhile."""
 
 import json
-import socket
-import struct
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -59,17 +56,6 @@ def sampled(tmp_path, request):
         yield server, SAMPLE[request.param]
 
 
-def wait_until_nothing_is_held(server):
-    """Answers are on their way out for a moment after their clients have them, or are gone."""
-    http = server.http()
-    for _ in range(500):
-        bytes_held = answers.held(http)
-        if bytes_held["streams"] == 0 and bytes_held["responses"] < 64 << 10:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"answers hold {bytes_held}")
-
-
 def test_every_answer_ends_and_others_are_served(sampled):
     server, sizes = sampled
     wrong = []
@@ -81,7 +67,7 @@ def test_every_answer_ends_and_others_are_served(sampled):
     protocols = {"rest": answers.Rest(server), "http2": answers.Http2(server), "grpc": answers.Grpc(server)}
     answers.grid(server, sizes, protocols, told)
     assert not wrong, "\n".join(wrong)
-    wait_until_nothing_is_held(server)
+    assert not answers.released(server)
 
 
 def test_encrypted_answers_end_too(tmp_path):
@@ -98,59 +84,66 @@ def test_encrypted_answers_end_too(tmp_path):
     assert not wrong, wrong
 
 
-def request_of(name, count, packed):
-    body = json.dumps({"limit": count, "with_payload": True})
-    encoding = "accept-encoding: gzip\r\n" if packed else ""
-    head = f"POST /collections/{name}/points/scroll HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{encoding}content-length: {len(body)}\r\n\r\n"
-    return (head + body).encode()
+def told_of(wrong):
+    def told(case, _took_ms, fault):
+        if fault:
+            wrong.append(f"{case}: {fault}")
+
+    return told
 
 
 @pytest.mark.parametrize("memory", ["16MB", "64MB"])
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-def test_who_stops_reading_or_goes_keeps_nobody_waiting(tmp_path, memory, packed):
+def test_who_stops_reading_or_goes_keeps_nobody_waiting(tmp_path, memory):
+    """Half of all kinds in each budget."""
     if conftest.SELF:
         pytest.skip("needs a server")
+    wrong, half = [], ["16MB", "64MB"].index(memory)
     with Server(tmp_path / "data", memory=memory) as server:
-        answers.load(server, [(18_000, 300)])
-        stopped = []
-        for _ in range(2):
-            sock = socket.socket()
-            # A small window, so that little of the answer is in the kernels' buffers.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sock.connect(("127.0.0.1", server.port))
-            sock.sendall(request_of("of18000", 300, packed))
-            assert sock.recv(100).startswith(b"HTTP/1.1 200")
-            stopped.append(sock)
-        with answers.Others(server, "little") as others:
-            for api in (answers.Rest(server), answers.Http2(server)):
-                for way in ("scroll", "query", "retrieve"):
-                    answer = api.ask("of18000", way, 300, packed)
-                    assert not answers.judged(way, "rest", 18_000, 300, answer), answer
-        assert set(others.statuses) == {200}, others.statuses
-        for sock in stopped:
-            # No goodbye: a reset.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            sock.close()
-        wait_until_nothing_is_held(server)
+        answers.load(server, [answers.STOPPED, answers.STOPPED_MESSAGE])
+        answers.beside_stopped(server, [case for n, case in enumerate(answers.all_stopped()) if (n + n // 2) % 2 == half], answers.Rest(server), told_of(wrong))
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("memory", ["16MB", "64MB"])
-def test_snapshots_are_downloaded_beside_one_who_stopped_reading(tmp_path, memory):
+def test_who_stops_reading_what_is_encrypted_keeps_nobody_waiting(tmp_path):
     if conftest.SELF:
         pytest.skip("needs a server")
-    with Server(tmp_path / "data", memory=memory) as server:
-        answers.load(server, [(18_000, 300)])
+    from test_tls import Certificates, Encrypted
+
+    certificates, wrong = Certificates(tmp_path), []
+    with Encrypted(tmp_path / "data", certificates, memory="32MB") as server:
+        answers.load(server, [answers.STOPPED, answers.STOPPED_MESSAGE])
+        asker, third = answers.Rest(server, certificates.trusting()), answers.all_stopped()[::3]
+        answers.beside_stopped(server, third, asker, told_of(wrong), certificates.trusting())
+    assert not wrong, "\n".join(wrong)
+
+
+def test_long_batches_and_groups_are_what_their_parts_are(tmp_path):
+    if conftest.SELF:
+        pytest.skip("needs a server")
+    with Server(tmp_path / "data", memory="16MB") as server:
         http = server.http()
-        path = "/collections/of18000/snapshots"
-        name = http.result("POST", path)["name"]
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.connect(("127.0.0.1", server.port))
-        sock.sendall(f"GET {path}/{name} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
-        assert sock.recv(100).startswith(b"HTTP/1.1 200")
-        with answers.Others(server, "little") as others:
-            status, _, content = http.raw("GET", f"{path}/{name}")
-        assert (status, len(content)) == (200, http.result("GET", path)[0]["size"])
-        assert set(others.statuses) == {200}, others.statuses
-        sock.close()
-        wait_until_nothing_is_held(server)
+        answers.fill(http, 120, 18_000, "c")
+        answers.fill(http, 4, 40_000, "names")
+        none = {"must": [{"key": "group", "match": {"value": 9}}]}
+        searches = [
+            {"query": [1, n], "limit": limit, "offset": n, "with_payload": limit % 2 == 0, "with_vector": True, "filter": none if limit == 3 else None}
+            for n, limit in enumerate([2, 3, 100, 3, 60, 1, 64, 2])
+        ]
+        singly = [http.result("POST", "/collections/c/points/query", search) for search in searches]
+        assert http.result("POST", "/collections/c/points/query/batch", {"searches": searches}) == singly
+        assert http.result("POST", "/collections/c/points/query/batch", {"searches": []}) == []
+        # All are made before anything is sent: the last one's fault is the answer.
+        wrong = [*searches, {"query": [1, 2, 3]}]
+        status, _, said = http.raw("POST", "/collections/c/points/query/batch", json.dumps({"searches": wrong}))
+        assert status == 400 and b"imension" in said, (status, said[:300])
+
+        asked = {"query": [1, 0.5], "group_by": "group", "limit": 4, "group_size": 25, "with_lookup": {"collection": "names", "with_payload": True}}
+        short = http.result("POST", "/collections/c/points/query/groups", {**asked, "with_payload": False})["groups"]
+        long = http.result("POST", "/collections/c/points/query/groups", {**asked, "with_payload": True})["groups"]
+        points = {point["id"]: point["payload"] for point in http.result("POST", "/collections/c/points/scroll", {"limit": 120})["points"]}
+        for group in short:
+            assert group["lookup"]["id"] == group["id"] and len(group["lookup"]["payload"]["text"]) == 40_000 - 50
+            for hit in group["hits"]:
+                hit["payload"] = points[hit["id"]]
+        assert long == short
+        assert not answers.released(server)

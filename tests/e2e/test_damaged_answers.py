@@ -54,11 +54,12 @@ def damaged(tmp_path_factory):
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("way", ["scroll", "query", "retrieve"])
+@pytest.mark.parametrize("way", ["scroll", "query", "retrieve", "batch"])
 def test_http1_has_no_last_chunk(damaged, way, packed):
     server, _ = damaged
     connection = answers.Rest(server).open()
-    path, body = answers.rest_body(way, POINTS)
+    # Each of two searches is for a half.
+    path, body = answers.rest_body(way, 2 * POINTS if way == "batch" else POINTS)
     headers = {"content-type": "application/json", **({"accept-encoding": "gzip"} if packed else {})}
     connection.request("POST", f"/collections/{NAME}/{path}", json.dumps(body), headers)
     answer = connection.getresponse()

@@ -183,6 +183,19 @@ def test_a_refused_batch_by_curl(refused):
     assert re.search(r"[\d.]+ MB", said) and "Waiting doesn't help" in said and "smaller batches" in said, said
 
 
+def test_whoever_follows_a_refusal_gets_a_batch_in(tmp_path):
+    """It says how many parts a body needs at least: of what is known of it, which is more once it was read."""
+    with Server(tmp_path / "data", memory="16MB") as server:
+        http, points = server.http(), 40_000
+        http.result("PUT", "/collections/c", {"vectors": {"size": 64, "distance": "Dot"}})
+        for _ in range(3):
+            status, _, body = upsert(http, "c", 0, points, 64)
+            if status == 200:
+                break
+            points //= int(re.search(rb"at least (\d+) of like size", body)[1])
+        assert status == 200 and points >= 100, (points, body)
+
+
 def test_a_refused_batch_by_metric(refused):
     found = {name: value for name, value in metrics(refused[0].http()).items() if name.startswith("ramlet_refusals_total") and value}
     assert list(found.values()) == [3] and re.search('kind="(body_too_large|memory_never)"', next(iter(found))), found

@@ -41,6 +41,13 @@ class LoopDisk:
     def mount(self):
         """Replays the journal, as after a power loss."""
         _run("mount", "-o", "loop", self.image, self.path)
+        probe = self.path / "probe"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            # A mount namespace that somebody made meanwhile has a copy of the mount: the disk without power was never gone.
+            raise CannotMake(f"{self.path} is mounted elsewhere too ({error}); run it behind `unshare -m --propagation private`") from error
 
     def unmount(self, timeout=20):
         give_up = time.monotonic() + timeout

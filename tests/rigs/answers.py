@@ -3,11 +3,13 @@
 
     RAMLET_BIN=target/release/ramlet .venv/bin/python tests/rigs/answers.py network
     RAMLET_BIN=target/release/ramlet .venv/bin/python tests/rigs/answers.py budgets --memory 16MB,32MB,64MB,135MB,512MB
+    RAMLET_BIN=target/release/ramlet .venv/bin/python tests/rigs/answers.py stopped --memory 16MB,32MB,64MB,135MB,512MB
 
 `network` makes namespaces of its own (root): a server and a client that share a loopback, and two that are joined by a cable with an
 MTU of 1,500. A client asks for pages of 1 KB to 30 MB; delayed confirmations are the kernel's count in the client's namespace.
 `budgets` asks in each budget for points of each size, in each way, plain and packed, over each protocol, while another client asks for
-little; `tests/e2e/test_answers.py` takes a sample of the same grid.
+little. `stopped` asks beside two that have stopped reading an answer of the same kind, and looks what is held when they have gone: plain and
+encrypted. `tests/e2e/test_answers.py` takes samples of these grids.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from harness import stopped  # noqa: E402
 from harness.http import Http  # noqa: E402
 from harness.netns import Namespace  # noqa: E402
 from harness.server import Server  # noqa: E402
@@ -134,8 +137,7 @@ def network(arguments):
 # What is asked for in the grid: points of so many bytes, so many of them.
 SIZES = [(1_000, 64), (4_000, 300), (18_000, 300), (30_000, 70), (60_000, 300), (200_000, 20), (1_000_000, 4)]
 WAYS = ["scroll", "query", "retrieve", "batch", "groups"]
-# These are sent while they are read: no size is too large for them.
-STREAMED = {"scroll", "query", "retrieve"}
+# Over REST all are sent while they are read: no size is too large for them. A message of gRPC begins with its length.
 # Longer than any answer takes here: who waits so long waits for itself.
 PATIENCE_S = 20
 
@@ -225,44 +227,42 @@ class Grpc:
         import grpc
         from qdrant_client import grpc as pb
 
-        payload = pb.WithPayloadSelector(enable=True)
-        near = pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1, 0.5])))
-        ids = [pb.PointId(num=n) for n in range(count)]
-
-        def query(limit):
-            return pb.QueryPoints(collection_name=name, query=near, limit=limit, with_payload=payload)
-
-        stub = pb.PointsStub(self.channels[packed])
-        calls = {
-            "scroll": lambda: stub.Scroll(pb.ScrollPoints(collection_name=name, limit=count, with_payload=payload), timeout=PATIENCE_S).result,
-            "query": lambda: stub.Query(query(count), timeout=PATIENCE_S).result,
-            "retrieve": lambda: stub.Get(pb.GetPoints(collection_name=name, ids=ids, with_payload=payload), timeout=PATIENCE_S).result,
-            "batch": lambda: [
-                point
-                for one in stub.QueryBatch(
-                    pb.QueryBatchPoints(collection_name=name, query_points=[query((count + 1) // 2), query(count // 2)]), timeout=PATIENCE_S
-                ).result
-                for point in one.result
-            ],
-            "groups": lambda: [
-                point
-                for group in stub.QueryGroups(
-                    pb.QueryPointGroups(
-                        collection_name=name, query=near, group_by="group", limit=4, group_size=(count + 3) // 4, with_payload=payload
-                    ),
-                    timeout=PATIENCE_S,
-                ).result.groups
-                for point in group.hits
-            ],
-        }
+        method, request = message(name, way, count)
+        call = getattr(pb.PointsStub(self.channels[packed]), method)
         try:
-            points = calls[way]()
+            result = call(request, timeout=PATIENCE_S).result
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
                 raise
             waits = "retry-after" in dict(error.trailing_metadata() or ()) or "retry-after" in dict(error.initial_metadata() or ())
             return 429 if waits else 413, (0, 0), error.details()
+        points = {
+            "batch": lambda: [point for one in result for point in one.result],
+            "groups": lambda: [point for group in result.groups for point in group.hits],
+        }.get(way, lambda: result)()
         return 200, (len(points), sum(len(point.payload["text"].string_value) for point in points)), ""
+
+
+def message(name, way, count):
+    """(method, request) of gRPC"""
+    from qdrant_client import grpc as pb
+
+    payload = pb.WithPayloadSelector(enable=True)
+    near = pb.Query(nearest=pb.VectorInput(dense=pb.DenseVector(data=[1, 0.5])))
+
+    def query(limit):
+        return pb.QueryPoints(collection_name=name, query=near, limit=limit, with_payload=payload)
+
+    return {
+        "scroll": lambda: ("Scroll", pb.ScrollPoints(collection_name=name, limit=count, with_payload=payload)),
+        "query": lambda: ("Query", query(count)),
+        "retrieve": lambda: ("Get", pb.GetPoints(collection_name=name, ids=[pb.PointId(num=n) for n in range(count)], with_payload=payload)),
+        "batch": lambda: ("QueryBatch", pb.QueryBatchPoints(collection_name=name, query_points=[query((count + 1) // 2), query(count // 2)])),
+        "groups": lambda: (
+            "QueryGroups",
+            pb.QueryPointGroups(collection_name=name, query=near, group_by="group", limit=4, group_size=(count + 3) // 4, with_payload=payload),
+        ),
+    }[way]()
 
 
 class Others(threading.Thread):
@@ -298,7 +298,7 @@ def judged(way, api, size, count, answer):
         wanted = min(count, whole)
         return "" if (points, length) == (wanted, wanted * (size - 50)) else f"{points} points of {length} bytes"
     # A whole answer may be larger than the budget holds: then it is said at once, for good, and how to ask for less.
-    if status == 413 and (api == "grpc" or way not in STREAMED) and "ask for fewer points" in said:
+    if status == 413 and api == "grpc" and "ask for fewer points" in said:
         return ""
     return f"{status}: {said[:200]}"
 
@@ -344,6 +344,96 @@ def grid(server, sizes, protocols, told, ways=WAYS):
                     told(f"{way:8} {api:5} {'gzip' if packed else 'plain':5} {count:4} x {size:9,}", answer[0], 1e3 * took, wrong)
 
 
+# Of each kind of answer, one that is more than two portions in every budget; of messages of gRPC one that is no quarter of the smallest.
+STOPPED, STOPPED_MESSAGE = (18_000, 300), (1_000, 100)
+SNAPSHOT = "snapshot"
+
+
+def stop(server, api, way, packed, context=None):
+    """A client that has stopped reading an answer."""
+    size, count = STOPPED_MESSAGE if api == "grpc" else STOPPED
+    name = f"of{size}"
+    if api == "grpc":
+        method, request = message(name, way, count)
+        return stopped.grpc(server.grpc_port, f"Points/{method}", request.SerializeToString(), packed, context)
+    client = stopped.http1 if api == "rest" else stopped.http2
+    if way == SNAPSHOT:
+        taken = server.http().result("GET", f"/collections/{name}/snapshots")[0]["name"]
+        return client(server.port, "GET", f"/collections/{name}/snapshots/{taken}", packed=packed, context=context)
+    path, body = rest_body(way, count)
+    return client(server.port, "POST", f"/collections/{name}/{path}", body, packed, context)
+
+
+def downloaded(server):
+    """What is wrong with a snapshot that is fetched; empty if nothing is."""
+    http = server.http(timeout=PATIENCE_S)
+    path = f"/collections/of{STOPPED[0]}/snapshots"
+    [listed] = http.result("GET", path)
+    status, _, content = http.raw("GET", f"{path}/{listed['name']}")
+    http.close()
+    return "" if (status, len(content)) == (200, listed["size"]) else f"{status}: {len(content)} bytes of {listed['size']}"
+
+
+def released(server):
+    """What answers hold that are over; empty once that is nothing."""
+    http = server.http()
+    for _ in range(500):
+        bytes_held = held(http)
+        if bytes_held["streams"] == 0 and bytes_held["responses"] < 64 << 10:
+            return ""
+        time.sleep(0.02)
+    return f"answers hold {bytes_held}"
+
+
+def beside_stopped(server, cases, asker, told, context=None):
+    """Asks as (api, way, packed) says beside two that have stopped reading such an answer; `told` gets each case and what is wrong with it."""
+    if not server.http().result("GET", f"/collections/of{STOPPED[0]}/snapshots"):
+        server.http().result("POST", f"/collections/of{STOPPED[0]}/snapshots")
+    for api, way, packed in cases:
+        started, gone = time.perf_counter(), []
+        try:
+            gone = [stop(server, api, way, packed, context) for _ in range(2)]
+            wrong = "" if {one.status for one in gone} == {200} else f"stopped at {[one.status for one in gone]}"
+            with Others(server, "little") as others:
+                if way == SNAPSHOT:
+                    wrong = wrong or downloaded(server)
+                else:
+                    size, count = STOPPED
+                    wrong = wrong or judged(way, "rest", size, count, asker.ask(f"of{size}", way, count, packed))
+            refused = {status: n for status, n in others.statuses.items() if status != 200}
+            wrong = wrong or (f"others got {refused}" if refused else "")
+        except Exception as error:  # noqa: BLE001  a case that fails doesn't end the grid
+            wrong = repr(error)[:300]
+        for one in gone:
+            one.go()
+        told(f"{way:8} {api:5} {'gzip' if packed else 'plain':5}", 1e3 * (time.perf_counter() - started), wrong or released(server))
+
+
+def all_stopped():
+    ways = [(api, way) for api in ("rest", "http2", "grpc") for way in [*WAYS, SNAPSHOT] if (api, way) != ("grpc", SNAPSHOT)]
+    return [(api, way, packed) for api, way in ways for packed in (False, True)]
+
+
+def stopped_readers(arguments):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+    from test_tls import Certificates, Encrypted
+
+    for memory in arguments.memory.split(","):
+        with tempfile.TemporaryDirectory() as directory:
+            certificates = Certificates(Path(directory))
+            for kind, server, context in (
+                ("plain", Server(Path(directory) / "plain", memory=memory), None),
+                ("tls", Encrypted(Path(directory) / "tls", certificates, memory=memory), certificates.trusting()),
+            ):
+
+                def told(case, took_ms, wrong, kind=kind):
+                    print(f"{arguments.name:8} {memory:>6} {kind:5} {case}: {took_ms:8.1f} ms {wrong or 'ok'}", flush=True)
+
+                with server:
+                    load(server, [STOPPED, STOPPED_MESSAGE])
+                    beside_stopped(server, all_stopped(), Rest(server, context and certificates.trusting()), told, context)
+
+
 def budgets(arguments):
     for memory in arguments.memory.split(","):
         with tempfile.TemporaryDirectory() as directory, Server(Path(directory) / "data", memory=memory) as server:
@@ -358,7 +448,7 @@ def budgets(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["network", "budgets", "client"])
+    parser.add_argument("what", choices=["network", "budgets", "stopped", "client"])
     parser.add_argument("--memory", default="64MB,512MB")
     parser.add_argument("--counts", type=lambda text: [int(n) for n in text.split(",")], default=COUNTS, help="points of a page")
     parser.add_argument("--rounds", type=int, default=9)
@@ -370,7 +460,7 @@ def main():
         host, port = arguments.at.rsplit(":", 1)
         client(arguments.api, host, int(port), arguments.rounds, arguments.counts)
     else:
-        {"network": network, "budgets": budgets}[arguments.what](arguments)
+        {"network": network, "budgets": budgets, "stopped": stopped_readers}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

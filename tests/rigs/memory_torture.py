@@ -295,7 +295,7 @@ def s_large_payloads(run):
 
 def s_many_collections(run):
     made = []
-    for i in range(200):
+    for i in range(1000):
         if run.create(f"many{i}", 8) is not True:
             break
         made.append(i)
@@ -355,6 +355,48 @@ def s_scroll(run):
         {"limit": 1_000_000},
     ]
     run.all([lambda b=b: run.ask("POST", "/collections/small/points/scroll", b) for b in bodies * 4], 8)
+
+
+def s_scroll_all(run):
+    """Everything with vectors and payloads: in one answer where its list fits, else by pages, beside another who does the same."""
+    pages = [1_000_000, 20_000, 2_000]
+
+    def all_of_it():
+        for limit in pages:
+            ids, offset = set(), None
+            while True:
+                body = {"limit": limit, "offset": offset, "with_vector": True, "with_payload": True}
+                status, text = run.ask("POST", "/collections/small/points/scroll", body, retry=True)
+                if status != 200:
+                    break
+                page = json.loads(text)["result"]
+                ids |= {point["id"] for point in page["points"] if len(point["vector"]) == DIM and point["payload"]["n"] == point["id"]}
+                offset = page["next_page_offset"]
+                if offset is None:
+                    run.expect(f"points of small by pages of {limit}", len(ids), run.acked)
+                    return
+        run.problem(f"no page of {pages} is to be had: {status} {text[:200]}")
+
+    run.all([all_of_it] * 2, 2)
+
+
+def s_large_batches(run):
+    """10,000 points in one body; where that is too much, the refusal says so in numbers, and the same points come in parts."""
+    run.create("batches", DIM)
+    bodies = [json.dumps(rows(random.Random(5), DIM, first * 10_000, 10_000, small_payload), separators=(",", ":")) for first in range(3)]
+    statuses = []
+
+    def put(body):
+        status, text = run.ask("PUT", "/collections/batches/points?wait=true", body, retry=True)
+        statuses.append(status)
+        if status not in (200, 413):
+            run.problem(f"a batch of 10,000: {status}: {text[:300]}")
+
+    run.all([lambda body=body: put(body) for body in bodies], 3)
+    run.expect("points of batches", run.count("batches"), 10_000 * statuses.count(200))
+    run.expect("points that came in parts", ingest(run, "batches", DIM, 30_000, 500, small_payload), 30_000)
+    run.expect("points of batches", run.count("batches"), 30_000)
+    run.ask("DELETE", "/collections/batches")
 
 
 def s_search(run):
@@ -692,7 +734,7 @@ def s_released(run):
 SCENARIOS = {
     name[2:]: globals()[name]
     for name in (
-        "s_small_vectors s_filters s_scroll s_search s_batch s_idle_connections s_slow_clients s_chunked s_hostile_json s_set_payload_by_filter "
+        "s_small_vectors s_filters s_scroll s_scroll_all s_large_batches s_search s_batch s_idle_connections s_slow_clients s_chunked s_hostile_json s_set_payload_by_filter "
         "s_facets_and_groups s_prefetch s_gzip_bombs s_streams s_snapshots s_released s_restart s_all_at_once s_large_vectors s_large_payloads "
         "s_many_indexes s_delete_all s_many_collections"
     ).split()

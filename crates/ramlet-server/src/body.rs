@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
-use ramlet_memory::Consumer;
+use ramlet_memory::{Consumer, OverBudget};
 use tokio::time::{Instant, timeout_at};
 
 use crate::body_rule::BodyRule;
@@ -30,7 +30,7 @@ pub async fn read_body(
     let mut held = Held::default();
     if let Some(len) = announced {
         rule.check(len)?;
-        held = Held::in_time(rule.before(len), from).await?;
+        held = Held::in_time(rule.before(len), from).await.map_err(told)?;
     }
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {
@@ -41,8 +41,22 @@ pub async fn read_body(
         });
         (bytes, held) = decoded.await.map_err(ApiError::internal)??;
     }
-    held.at_least(rule.after(&bytes), from)?;
+    held.at_least(rule.after(&bytes), from).map_err(told)?;
     Ok((bytes.into(), held))
+}
+
+/// Of a body that never fits it is told in how many parts it would.
+fn told(e: OverBudget) -> ApiError {
+    let most = e.limit.saturating_sub(e.held);
+    let (asked, is_final) = (e.asked, e.is_final() && most > 0);
+    let mut told = ApiError::from(e);
+    if is_final {
+        let parts = asked.div_ceil(most);
+        told.message.push_str(&format!(
+            ". This body fits in smaller batches, at least {parts} of like size"
+        ));
+    }
+    told
 }
 
 pub fn content_length(headers: &HeaderMap) -> ApiResult<Option<u64>> {

@@ -73,10 +73,11 @@ impl BodyRule {
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
                 "the body of {:.1} MB is larger than the {:.1} MB that this route takes ({len} and {} bytes). Waiting doesn't help: send it in smaller \
-                 batches",
+                 batches, at least {} of like size",
                 len as f64 / 1e6,
                 self.cap as f64 / 1e6,
-                self.cap
+                self.cap,
+                len.div_ceil(self.cap.max(1))
             ),
         ))
     }

@@ -12,9 +12,10 @@ use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::held_bytes::Held;
 use crate::limits;
+use crate::list::List;
 use crate::out::{Form, Out};
 use crate::pool::spawn_blocking;
-use crate::portions::{List, Next};
+use crate::portions::Next;
 use crate::shown_parts::Expected;
 use crate::slots::{on_slot, on_slot_or_here};
 use crate::steps::clock;
@@ -103,38 +104,46 @@ impl Call {
     /// matter of a millisecond, and the thread that holds the connection may do it itself.
     pub async fn list<F>(&self, expected: Expected, quick: bool, open: F) -> ApiResult<Answer>
     where
-        F: FnOnce(&mut Scratch, &mut Out) -> ApiResult<List> + Send + 'static,
+        F: FnOnce(&mut Scratch, &mut Out, &mut List) -> ApiResult<()> + Send + 'static,
     {
         let app = &self.app;
         // What is held to the end comes first, of an account of its own: nobody who has it keeps others from their portions.
-        let mut listing = self.hold(expected.listing, &app.streams).await?;
+        let listing = self.hold(expected.listing, &app.streams).await?;
+        let mut list = List::new(listing, &app.streams);
         let mut out = self.begin(expected.first, expected.handed).await?;
         let held = self.admitted.held.clone();
         let whole = self.request.form != Form::Json;
-        let (mut list, mut out, mut next) = on_slot_or_here(
+        let (list, out, next) = on_slot_or_here(
             &app.engine,
             self.request.deadline(),
             quick,
             self.queued(move |scratch| {
-                let mut list = open(scratch, &mut out)?;
+                open(scratch, &mut out, &mut list)?;
                 drop(held);
                 let next = match whole {
                     // The length of a message stands in front of it.
-                    true => list.portions.write_rest(scratch, &mut out).map(|()| Next::Done)?,
-                    false => list.portions.write_next(scratch, &mut out)?,
+                    true => list.write_rest(scratch, &mut out).map(|()| Next::Done)?,
+                    false => list.write_next(scratch, &mut out)?,
                 };
+                list.fit()?;
                 Ok((list, out, next))
             }),
         )
         .await?;
+        let (mut list, mut out, mut next) = (list, out, next);
         while let Next::Short(bytes) = next {
+            if out.len() > limits::OPENING_BYTES {
+                // Points of other lists, which are sent meanwhile.
+                next = Next::More;
+                break;
+            }
             // The first point is larger than what is held, which is given back: no more than what opens the list stays.
             let opened = out.into_head()?;
             let held = Held::in_time(bytes.max(expected.next), &app.responses).await?;
             out = Out::within(held, expected.handed, self.request.form, &app.responses);
             out.raw_bytes(&opened);
             (list, out, next) = on_slot(&app.engine, self.request.deadline(), move |scratch| {
-                let next = list.portions.write_next(scratch, &mut out)?;
+                let next = list.write_next(scratch, &mut out)?;
                 Ok((list, out, next))
             })
             .await?;
@@ -143,13 +152,11 @@ impl Call {
             list.end(&mut out);
             return Ok(Answer::Json(out));
         }
-        listing.shrink_to(list.portions.listing_bytes());
         Ok(Answer::Stream(Stream {
             app: app.clone(),
             begun: self.request.start,
             first: out.into_sent()?,
             list,
-            listing,
             expected,
         }))
     }

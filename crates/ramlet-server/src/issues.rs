@@ -279,8 +279,17 @@ fn usual_read_us(app: &App) -> (u64, bool) {
 /// Once, when there is something to say: what is stored needs so much, and more would bring so much.
 pub fn tell_stairs(app: &App) {
     let stairs = staircase::of_stored(app, &app.engine.collection_names());
-    let Some(here) = stairs.here() else { return };
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    let Some(here) = stairs.here() else {
+        if let Some(first) = stairs.stairs.first() {
+            tracing::warn!(
+                "plan of what is stored: an index of all of it needs {} MB, {} MB are given",
+                megabytes(first.memory_bytes_min),
+                megabytes(stairs.memory_bytes)
+            );
+        }
+        return;
+    };
     let told = |stair: &Stair| {
         format!(
             "{} MB: {:.0} queries/s, {:.1} reads each",

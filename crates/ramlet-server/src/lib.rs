@@ -40,6 +40,7 @@ mod issue;
 mod issues;
 mod jwt;
 pub mod limits;
+mod list;
 mod moving_socket;
 mod multipart;
 mod openapi;

@@ -220,6 +220,10 @@ pub const BATCH_BYTES: u64 = 64 * KIB;
 pub const FETCH_BYTES: u64 = 512 * KIB;
 /// ... and in the smallest budget.
 pub const FETCH_BYTES_MIN: u64 = 64 * KIB;
+/// What a list of points takes that waits behind another one of its answer, beside its points.
+pub const LIST_PART_BYTES: u64 = 320;
+/// What opens an answer is no longer; beyond, it has points.
+pub const OPENING_BYTES: usize = 4 * KIB as usize;
 /// Records without payload and vectors in one portion of an answer.
 pub const LIST_RECORDS: usize = 1024;
 /// Between two tries of a streamed answer to get memory or a search slot for its next portion.

@@ -78,6 +78,11 @@ impl Out {
         }
     }
 
+    /// Whether the answer's length stands in front of it.
+    pub fn comes_whole(&self) -> bool {
+        self.form != Form::Json
+    }
+
     pub fn is_failed(&self) -> bool {
         self.failed.is_some()
     }

@@ -2,7 +2,6 @@
 //! and vectors in memory.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use ramlet::{
     Collection, Engine, Explained, NamedVectors, PayloadSelector, PointId, QueryRequest, Record, ScoredPoint,
@@ -14,46 +13,19 @@ use crate::limits::{FETCH_GROWTH, FETCH_RECORDS, LIST_RECORDS, RECORD_BYTES, RES
 use crate::out::Out;
 use crate::shown_parts::{Parts, batch_of, fit, portion_bytes};
 use crate::steps::{Searched, Steps, timed};
-use crate::wire::explain::beside_result;
-
-/// A list that is open in the answer, and what closes it.
-pub struct List {
-    pub portions: Portions,
-    pub suffix: String,
-    /// Tells how it was done behind the rest.
-    pub explained: Option<Arc<Steps>>,
-}
-
-impl List {
-    /// What stands behind the points.
-    pub fn end(&self, out: &mut Out) {
-        out.raw(&self.suffix);
-        if let Some(steps) = &self.explained {
-            out.raw(&beside_result(steps, false));
-        }
-    }
-
-    /// Closes the list and the answer; false, with nothing written, where there is no memory for it.
-    pub fn close(&self, out: &mut Out, begun: Instant) -> bool {
-        let place = out.place();
-        self.end(out);
-        out.close(begun);
-        !out.back_to(&place)
-    }
-}
 
 impl Parts {
     /// What `find` finds with these parts of each point, if `n` come at once and there is memory for it, else without; and
-    /// whether they are still to be fetched. `find` is told which try is the last.
-    fn find<T>(
+    /// whether they are still to be fetched. `find` is told which try is the last. `now`: they could be written at once.
+    pub fn find<T>(
         self,
         collection: &Collection,
-        n: usize,
+        (n, now): (usize, bool),
         scratch: &mut Scratch,
         mut find: impl FnMut(Parts, bool, &mut Scratch) -> ramlet::Result<T>,
     ) -> ApiResult<(T, bool)> {
         let fetch = self.any();
-        if self.at_once(collection, n) {
+        if !fetch || (now && self.at_once(collection, n)) {
             match find(self, !fetch, scratch) {
                 Err(e) if e.is_over_budget() && fetch => scratch.settle(),
                 found => return Ok((found?, false)),
@@ -87,7 +59,7 @@ pub enum Next {
 /// A list of points on its way out.
 pub struct Portions {
     collection: Arc<Collection>,
-    parts: Parts,
+    parts: Arc<Parts>,
     found: Found,
     /// Whether payloads and vectors are still to be fetched.
     fetch: bool,
@@ -101,7 +73,7 @@ pub struct Portions {
 }
 
 impl Portions {
-    fn new(collection: Arc<Collection>, parts: Parts, found: Found, fetch: bool) -> Portions {
+    fn new(collection: Arc<Collection>, parts: Arc<Parts>, found: Found, fetch: bool) -> Portions {
         let batch = match fetch {
             true => parts.first_batch(&collection),
             false => LIST_RECORDS,
@@ -124,50 +96,63 @@ impl Portions {
     }
 
     pub fn ids(collection: Arc<Collection>, ids: Vec<PointId>, parts: Parts) -> Portions {
-        Portions::new(collection, parts, Found::Ids(ids), true)
+        Portions::new(collection, parts.into(), Found::Ids(ids), true)
     }
 
-    /// The hits of a search, and how it was done: in parts if that was asked. Few hits come with their payloads at once, many
-    /// without.
+    /// The hits of a search, and how it was done: in parts if that was asked. Few hits that are written `now` come with their
+    /// payloads at once, others without.
     pub fn hits(
         collection: Arc<Collection>,
         mut search: SearchRequest,
+        now: bool,
         scratch: &mut Scratch,
     ) -> ApiResult<(Portions, Searched)> {
         let parts = Parts::of_search(&search);
         (search.limit, search.offset) = fit(&collection, search.limit, search.offset);
         let limit = search.limit;
-        let (found, fetch) = parts
-            .clone()
-            .find(&collection, limit, scratch, |parts, _, scratch| {
-                (search.with_payload, search.with_vectors) = (parts.payload, parts.vectors);
-                collection.search(&search, scratch)
-            })?;
-        let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
+        let (found, fetch) =
+            parts
+                .clone()
+                .find(&collection, (limit, now), scratch, |parts, _, scratch| {
+                    (search.with_payload, search.with_vectors) = (parts.payload, parts.vectors);
+                    collection.search(&search, scratch)
+                })?;
+        let portions = Portions::new(collection.clone(), parts.into(), Found::Hits(found.hits), fetch);
         Ok((portions, searched(found.explain, found.cost)))
+    }
+
+    /// Hits that were found with these parts of each; `fetch`: without.
+    pub fn found(
+        collection: Arc<Collection>,
+        hits: Vec<ScoredPoint>,
+        parts: Arc<Parts>,
+        fetch: bool,
+    ) -> Portions {
+        Portions::new(collection, parts, Found::Hits(hits), fetch)
     }
 
     /// The points of any other query, likewise.
     pub fn query(
         collection: Arc<Collection>,
         query: QueryRequest,
-        engine: &Engine,
-        scratch: &mut Scratch,
+        now: bool,
+        (engine, scratch): (&Engine, &mut Scratch),
     ) -> ApiResult<(Portions, Searched)> {
         let parts = Parts::of_query(&query);
         let (limit, offset) = fit(&collection, query.limit, query.offset);
         let mut asked = Some(query);
-        let (found, fetch) = parts
-            .clone()
-            .find(&collection, limit, scratch, |parts, last, scratch| {
-                let query = if last { asked.take() } else { asked.clone() };
-                let mut query =
-                    query.ok_or_else(|| ramlet::Error::bad_input("the query was asked for twice"))?;
-                (query.limit, query.offset) = (limit, offset);
-                (query.with_payload, query.with_vectors) = (parts.payload, parts.vectors);
-                collection.query(query, engine, scratch)
-            })?;
-        let portions = Portions::new(collection.clone(), parts, Found::Hits(found.hits), fetch);
+        let (found, fetch) =
+            parts
+                .clone()
+                .find(&collection, (limit, now), scratch, |parts, last, scratch| {
+                    let query = if last { asked.take() } else { asked.clone() };
+                    let mut query =
+                        query.ok_or_else(|| ramlet::Error::bad_input("the query was asked for twice"))?;
+                    (query.limit, query.offset) = (limit, offset);
+                    (query.with_payload, query.with_vectors) = (parts.payload, parts.vectors);
+                    collection.query(query, engine, scratch)
+                })?;
+        let portions = Portions::new(collection.clone(), parts.into(), Found::Hits(found.hits), fetch);
         Ok((portions, searched(found.explain, found.cost)))
     }
 
@@ -180,13 +165,19 @@ impl Portions {
         let parts = Parts::of_scroll(&scroll);
         (scroll.limit, _) = fit(&collection, scroll.limit, 0);
         let limit = scroll.limit;
-        let (page, fetch) = parts
-            .clone()
-            .find(&collection, limit, scratch, |parts, _, scratch| {
-                (scroll.with_payload, scroll.with_vectors) = (parts.payload, parts.vectors);
-                collection.scroll(&scroll, scratch)
-            })?;
-        let portions = Portions::new(collection.clone(), parts, Found::Records(page.points), fetch);
+        let (page, fetch) =
+            parts
+                .clone()
+                .find(&collection, (limit, true), scratch, |parts, _, scratch| {
+                    (scroll.with_payload, scroll.with_vectors) = (parts.payload, parts.vectors);
+                    collection.scroll(&scroll, scratch)
+                })?;
+        let portions = Portions::new(
+            collection.clone(),
+            parts.into(),
+            Found::Records(page.points),
+            fetch,
+        );
         Ok((portions, page.next))
     }
 
@@ -227,42 +218,33 @@ impl Portions {
         }
     }
 
-    /// The list as a whole, brackets included.
-    pub fn write_all(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
-        out.raw("[");
-        self.write_rest(scratch, out)?;
-        out.raw("]");
-        Ok(())
-    }
-
     /// What is left of the list, which has to be in memory as a whole.
     pub fn write_rest(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
         while self.done < self.len() {
             self.write_some(true, scratch, out)?;
             out.check()?;
         }
-        self.leave_found();
-        scratch.settle();
         Ok(())
     }
 
-    /// The next portion, without brackets. Nothing that was written is written again, whatever failed.
+    /// About the bytes of a portion.
+    pub fn full_bytes(&self) -> usize {
+        portion_bytes(&self.collection) as usize
+    }
+
+    /// What a portion has room for, without brackets. Nothing that was written is written again, whatever failed.
     pub fn write_next(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<Next> {
-        let (begun, full) = (out.len(), portion_bytes(&self.collection) as usize);
+        let (begun, full) = (out.len(), self.full_bytes());
         while self.done < self.len() {
             match self.write_some(false, scratch, out) {
-                Ok(None) if out.len() - begun < full => continue,
-                Ok(Some(bytes)) if out.len() == begun => {
-                    self.leave_found();
-                    return Ok(Next::Short(bytes));
-                }
+                Ok(None) if out.len() < full => continue,
+                Ok(Some(bytes)) if out.len() == begun => return Ok(Next::Short(bytes)),
                 Ok(_) => {}
                 // It is tried again when this is on its way.
                 Err(e) if e.retry_after.is_some() && out.len() > begun => {}
                 Err(e) => return Err(e),
             }
             if self.done < self.len() {
-                self.leave_found();
                 return Ok(Next::More);
             }
         }
@@ -369,7 +351,7 @@ impl Portions {
 
     /// Payloads and vectors that came with the list are in memory that the search's thread gives back: those that aren't
     /// written now are fetched again.
-    fn leave_found(&mut self) {
+    pub fn leave_found(&mut self) {
         if self.fetch || !self.parts.any() {
             return;
         }
@@ -429,7 +411,7 @@ fn searched(parts: Vec<Explained>, cost: SearchCost) -> Searched {
     }
 }
 
-fn record_bytes(record: &Record) -> u64 {
+pub fn record_bytes(record: &Record) -> u64 {
     parts_bytes(record.payload.as_ref(), record.vectors.as_ref())
 }
 
@@ -441,6 +423,6 @@ fn parts_bytes(payload: Option<&Vec<u8>>, vectors: Option<&NamedVectors>) -> u64
 
 /// Bytes of memory that it takes to write a point of so many: a number of four bytes becomes up to 16, and pieces end with
 /// some room.
-fn needs_written(bytes: u64) -> u64 {
+pub fn needs_written(bytes: u64) -> u64 {
     4 * bytes + 2 * RESPONSE_STEP_BYTES
 }

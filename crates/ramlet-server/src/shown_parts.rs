@@ -111,7 +111,7 @@ pub fn fit(collection: &Collection, limit: usize, offset: usize) -> (usize, usiz
 }
 
 /// Bytes that a list is known to need.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
     /// For its points without payloads and vectors.
     pub listing: u64,
@@ -121,4 +121,16 @@ pub struct Expected {
     pub first: u64,
     /// ... and for each further portion.
     pub next: u64,
+}
+
+impl Expected {
+    /// Of two lists that are found and written one after the other.
+    pub fn or(self, other: Expected) -> Expected {
+        Expected {
+            listing: self.listing.max(other.listing),
+            handed: self.handed.max(other.handed),
+            first: self.first.max(other.first),
+            next: self.next.max(other.next),
+        }
+    }
 }

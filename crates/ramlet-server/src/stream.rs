@@ -20,9 +20,10 @@ use crate::compress::Packer;
 use crate::error::ApiResult;
 use crate::held_bytes::Held;
 use crate::limits;
+use crate::list::List;
 use crate::out::{Form, Out};
 use crate::pieces::Sent;
-use crate::portions::{List, Next};
+use crate::portions::Next;
 use crate::shown_parts::Expected;
 use crate::slots::on_slot;
 
@@ -33,8 +34,6 @@ pub struct Stream {
     /// What is written of it.
     pub first: Sent,
     pub list: List,
-    /// For the list itself: until the end.
-    pub listing: Held,
     pub expected: Expected,
 }
 
@@ -73,7 +72,6 @@ impl Stream {
             begun,
             first,
             list,
-            listing,
             expected,
         } = self;
         let rests = Rest {
@@ -85,17 +83,11 @@ impl Stream {
         };
         match packer {
             None => {
-                tokio::spawn(async move {
-                    let _listing = listing;
-                    rests.send_plain(&send).await;
-                });
+                tokio::spawn(async move { rests.send_plain(&send).await });
                 StreamBody { now: first, rest }
             }
             Some(packer) => {
-                tokio::spawn(async move {
-                    let _listing = listing;
-                    rests.send_packed(first, packer, &send).await;
-                });
+                tokio::spawn(async move { rests.send_packed(first, packer, &send).await });
                 let now = Sent::default();
                 StreamBody { now, rest }
             }
@@ -166,7 +158,9 @@ impl Rest {
         };
         Some(portion.map_err(|e| {
             let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-            self.app.damage.note(list.portions.collection_id(), &e);
+            if let Some(of) = list.collection_id() {
+                self.app.damage.note(of, &e);
+            }
             tracing::warn!("a streamed answer is cut off: {}", e.message);
             io::Error::other(e.message)
         }))
@@ -196,7 +190,7 @@ impl Rest {
         let (list, begun) = (self.list.clone(), self.begun);
         let (out, next) = on_slot(&self.app.engine, deadline, move |scratch| {
             let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-            let next = list.portions.write_next(scratch, &mut out)?;
+            let next = list.write_next(scratch, &mut out)?;
             Ok(match next {
                 Next::Done if !list.close(&mut out, begun) => (out, Next::More),
                 next => (out, next),

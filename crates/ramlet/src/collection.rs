@@ -17,6 +17,7 @@ use crate::jobs::maintenance;
 use crate::jobs::progress::JobUnderWay;
 use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::locks::whole;
 use crate::memory::descriptors;
 use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
@@ -92,7 +93,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         config,
         disk_bytes: view.segments.iter().map(|s| s.segment.disk_bytes()).sum(),
         last_operation_id: view.operation,
-        update_queue: core.queue.lock().expect("never poisoned").waiting.len() as u64,
+        update_queue: whole(&core.queue).waiting.len() as u64,
         memory: crate::memory::footprint::of(&view),
     }
 }

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Backoff;
 use crate::jobs::progress::Progress;
 use crate::limits::QUEUE_OPS_MAX;
+use crate::locks::whole;
 use crate::mutants;
 use crate::panics::{caught, failed};
 use crate::read::view::View;
@@ -117,7 +118,7 @@ pub struct Core {
 
 impl Core {
     pub fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.whole(self.writer.lock())
+        self.or_stopped(self.writer.lock())
     }
 
     /// Gives up the lock until a flush has ended, or for a moment.
@@ -128,12 +129,12 @@ impl Core {
     ) -> MutexGuard<'a, Writer> {
         let waited = self.flushed.wait_timeout(writer, pause);
         let writer = waited.map(|(writer, _)| writer);
-        self.whole(writer.map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)))
+        self.or_stopped(writer.map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)))
     }
 
     /// The writer, which whoever panicked with it in hand may have left half-changed: nothing more is written then. Readers have what was
     /// published before.
-    fn whole<'a>(&'a self, locked: LockResult<MutexGuard<'a, Writer>>) -> MutexGuard<'a, Writer> {
+    fn or_stopped<'a>(&'a self, locked: LockResult<MutexGuard<'a, Writer>>) -> MutexGuard<'a, Writer> {
         locked.unwrap_or_else(|poisoned| {
             self.writer.clear_poison();
             let mut writer = poisoned.into_inner();
@@ -249,7 +250,7 @@ impl Core {
             bytes
         };
         let held = self.updates.reserve(bytes + PENDING_BYTES)?;
-        let mut queue = self.queue.lock().expect("no writer panics");
+        let mut queue = whole(&self.queue);
         if queue.closed {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
@@ -273,7 +274,7 @@ impl Core {
     /// Refuses what is queued still, and all that comes. For when the writer thread has ended.
     pub fn close_queue(&self) {
         let waiting = {
-            let mut queue = self.queue.lock().expect("no writer panics");
+            let mut queue = whole(&self.queue);
             queue.closed = true;
             std::mem::take(&mut queue.waiting)
         };

@@ -17,6 +17,7 @@ use crate::jobs;
 use crate::jobs::maintenance;
 use crate::jobs::watch::Watch;
 use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
+use crate::locks::{self, whole};
 use crate::memory::capacity;
 use crate::memory::descriptors;
 use crate::memory::eviction::Caches;
@@ -167,7 +168,7 @@ struct SlotQueue {
 
 impl SlotQueue {
     fn next(&self) -> Option<SlotJob> {
-        let mut guard = self.jobs.lock().expect("never poisoned");
+        let mut guard = whole(&self.jobs);
         loop {
             if let Some(job) = guard.0.pop_front() {
                 return Some(job);
@@ -175,7 +176,7 @@ impl SlotQueue {
             if guard.1 {
                 return None;
             }
-            guard = self.told.wait(guard).expect("never poisoned");
+            guard = locks::wait(&self.told, guard);
         }
     }
 }
@@ -391,7 +392,7 @@ impl Engine {
     /// From here on the engine's threads work for it.
     pub(crate) fn enroll(&self, core: Core) -> Arc<Core> {
         let core = Arc::new(core);
-        let mut collections = self.shared.collections.lock().expect("never poisoned");
+        let mut collections = whole(&self.shared.collections);
         collections.push(Arc::downgrade(&core));
         core
     }
@@ -452,7 +453,7 @@ impl Engine {
             .stack_size(THREAD_STACK)
             .spawn(body)
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting thread {name}: {e}")))?;
-        self.threads.lock().expect("never poisoned").push(thread);
+        whole(&self.threads).push(thread);
         Ok(())
     }
 
@@ -724,12 +725,12 @@ impl Engine {
     /// Snapshots go there from now on: to be said before the first is asked for.
     pub fn set_snapshots(&self, storage: Arc<dyn Storage>) -> Result<()> {
         let dir = SnapshotDir::open(storage)?;
-        *self.snapshots.lock().expect("never poisoned") = Some(dir);
+        *whole(&self.snapshots) = Some(dir);
         Ok(())
     }
 
     pub(crate) fn snapshot_dir(&self) -> Result<SnapshotDir> {
-        let mut snapshots = self.snapshots.lock().expect("never poisoned");
+        let mut snapshots = whole(&self.snapshots);
         if let Some(dir) = snapshots.as_ref() {
             return Ok(dir.clone());
         }
@@ -824,7 +825,7 @@ impl Engine {
 
     /// Takes what a catalog needs in RAM.
     fn hold_listed(&self, catalog: &Catalog) -> Result<()> {
-        let mut listed = self.listed.lock().expect("never poisoned");
+        let mut listed = whole(&self.listed);
         capacity::list(&self.options.budget, &mut listed, catalog)
     }
 
@@ -840,12 +841,12 @@ impl Engine {
 
     /// Searches that wait for a search thread.
     pub fn searches_waiting(&self) -> usize {
-        self.slots.jobs.lock().expect("never poisoned").0.len()
+        whole(&self.slots.jobs).0.len()
     }
 
     /// Runs `job` on a search slot's thread. `Busy` when the queue is full.
     pub fn run(&self, job: SlotJob) -> Result<()> {
-        let mut guard = self.slots.jobs.lock().expect("never poisoned");
+        let mut guard = whole(&self.slots.jobs);
         if guard.1 {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
@@ -930,9 +931,9 @@ impl Engine {
     /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
     pub fn close(&self) {
         self.shared.close();
-        self.slots.jobs.lock().expect("never poisoned").1 = true;
+        whole(&self.slots.jobs).1 = true;
         self.slots.told.notify_all();
-        let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
+        let threads = std::mem::take(&mut *whole(&self.threads));
         let own = std::thread::current().id();
         for thread in threads {
             // The last handle may go with a completion, on an engine thread.

@@ -58,6 +58,7 @@ mod info;
 mod jobs;
 pub mod layout;
 pub mod limits;
+mod locks;
 mod memory;
 mod mutants;
 mod panics;

@@ -23,3 +23,7 @@ pub fn guarded<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
 pub fn failed(why: &str) -> Error {
     Error::new(ErrorKind::Io, format!("the program failed: {why}"))
 }
+
+#[cfg(test)]
+#[path = "panics_tests.rs"]
+mod tests;

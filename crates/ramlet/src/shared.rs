@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::jobs::watch::Watch;
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
+use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
 use crate::write::log::LogSetup;
 
@@ -175,20 +176,20 @@ impl Shared {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // With the lock, so that the writer thread isn't between looking and waiting.
-        let ready = self.ready.lock().expect("never poisoned");
+        let ready = whole(&self.ready);
         self.ready_told.notify_all();
         drop(ready);
         self.wake_maintenance();
     }
 
     pub fn schedule(&self, core: Arc<Core>) {
-        self.ready.lock().expect("never poisoned").push_back(core);
+        whole(&self.ready).push_back(core);
         self.ready_told.notify_one();
     }
 
     /// The next collection with updates; `None` once closed and drained.
     pub fn next_ready(&self) -> Option<Arc<Core>> {
-        let mut ready = self.ready.lock().expect("never poisoned");
+        let mut ready = whole(&self.ready);
         loop {
             if let Some(core) = ready.pop_front() {
                 return Some(core);
@@ -196,13 +197,13 @@ impl Shared {
             if self.is_closed() {
                 return None;
             }
-            ready = self.ready_told.wait(ready).expect("never poisoned");
+            ready = locks::wait(&self.ready_told, ready);
         }
     }
 
     /// Whether something may be due already.
     pub fn is_due(&self) -> bool {
-        *self.due.lock().expect("never poisoned")
+        *whole(&self.due)
     }
 
     /// Asks for the largest memtable to be flushed.
@@ -213,7 +214,7 @@ impl Shared {
 
     /// How a flush of a collection went. One that doesn't fail any more, or is tried no more, is none that others wait for.
     pub fn note_flush(&self, of: &str, result: &crate::error::Result<()>) {
-        let mut failures = self.flush_failures.lock().expect("never poisoned");
+        let mut failures = whole(&self.flush_failures);
         match result {
             Err(e)
                 if ![ErrorKind::Closed, ErrorKind::NotFound, ErrorKind::WritesStopped]
@@ -233,43 +234,43 @@ impl Shared {
 
     /// Only these can still fail.
     pub fn keep_failures(&self, cores: &[Arc<Core>]) {
-        let mut failures = self.flush_failures.lock().expect("never poisoned");
+        let mut failures = whole(&self.flush_failures);
         failures.retain(|of, _| cores.iter().any(|core| core.id == *of));
     }
 
     /// A flush that fails at the moment: this collection's own, or else another one's.
     pub fn flush_failure(&self, own: &str) -> Option<FlushFailure> {
-        let failures = self.flush_failures.lock().expect("never poisoned");
+        let failures = whole(&self.flush_failures);
         let one = failures.get(own).or_else(|| failures.values().next());
         one.cloned()
     }
 
     /// Whether some flush fails for want of disk or descriptors.
     pub fn is_full(&self) -> bool {
-        let failures = self.flush_failures.lock().expect("never poisoned");
+        let failures = whole(&self.flush_failures);
         failures.values().any(|failure| failure.error.is_full())
     }
 
     /// An update was refused because a flush fails: the next ones wait less.
     pub fn note_refusal(&self, of: &str) {
-        if let Some(failure) = self.flush_failures.lock().expect("never poisoned").get_mut(of) {
+        if let Some(failure) = whole(&self.flush_failures).get_mut(of) {
             failure.is_refused = true;
         }
     }
 
     pub fn wake_maintenance(&self) {
-        *self.due.lock().expect("never poisoned") = true;
+        *whole(&self.due) = true;
         self.due_told.notify_all();
     }
 
     /// Waits until something may be due, or nothing was for a while.
     pub fn wait_due(&self, idle: Duration) -> Due {
-        let due = self.due.lock().expect("never poisoned");
+        let due = whole(&self.due);
         let waiting = |due: &mut bool| !*due && !self.is_closed();
         let (mut due, timeout) = self
             .due_told
             .wait_timeout_while(due, idle, waiting)
-            .expect("never poisoned");
+            .unwrap_or_else(PoisonError::into_inner);
         if self.is_closed() {
             return Due::Closed;
         }
@@ -351,7 +352,7 @@ impl Shared {
 
     /// The same, each held only while it is looked at: one that is held isn't unloaded.
     pub fn one_by_one(&self) -> impl Iterator<Item = Arc<Core>> + use<> {
-        let mut list = self.collections.lock().expect("never poisoned");
+        let mut list = whole(&self.collections);
         list.retain(|weak| weak.strong_count() > 0);
         let list = list.clone();
         list.into_iter().filter_map(|weak| weak.upgrade())

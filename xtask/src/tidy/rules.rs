@@ -23,6 +23,11 @@ const FILE_WORDS: [&str; 4] = ["std::fs", "tokio::fs", "File::open", "OpenOption
 /// Tiers that get the time as an argument.
 const CLOCKLESS_TIERS: [&str; 4] = ["machine", "bytes", "search", "engine"];
 const CLOCK_WORDS: [&str; 3] = ["SystemTime::now", "Instant::now", "Utc::now"];
+/// What makes one panic many: whoever takes the lock next panics too.
+const POISONED: [&str; 3] = [".lock()", ".read()", ".write()"];
+const PANICS: [&str; 2] = [".expect(", ".unwrap()"];
+/// Tiers whose threads serve many.
+const SERVING_CRATES: [&str; 4] = ["ramlet-memory", "ramlet-io", "ramlet", "ramlet-server"];
 const UNFINISHED: [&str; 4] = ["todo!", "unimplemented!", "#[ignore", "dbg!"];
 
 /// Checks one Rust file.
@@ -75,6 +80,13 @@ pub fn check(file: &TextFile, members: &[Member], findings: &mut Vec<Finding>) {
             );
         }
     }
+    if SERVING_CRATES.contains(&name) {
+        for line in locks_that_panic(code) {
+            let what =
+                "a lock that panics where another thread has; say what becomes of it (locks.rs of ramlet)";
+            report(line, what.to_string());
+        }
+    }
     if CLOCKLESS_TIERS.contains(&member.tier.as_str()) {
         for line in CLOCK_WORDS.iter().flat_map(|word| lines_with_word(code, word)) {
             report(
@@ -83,6 +95,17 @@ pub fn check(file: &TextFile, members: &[Member], findings: &mut Vec<Finding>) {
             );
         }
     }
+}
+
+/// Lines with a lock whose poison is unwrapped, there or on the next line.
+fn locks_that_panic(code: &str) -> impl Iterator<Item = usize> + '_ {
+    let is_unwrapped = |(at, lock): (usize, &str)| {
+        let behind = code[at + lock.len()..].trim_start();
+        PANICS.iter().any(|panic| behind.starts_with(panic))
+    };
+    let locks = POISONED.iter().flat_map(|lock| code.match_indices(lock));
+    let lines = locks.filter(move |found| is_unwrapped(*found));
+    lines.map(|(at, _)| code[..at].lines().count())
 }
 
 fn is_counting_allocator(path: &str) -> bool {
@@ -193,6 +216,30 @@ mod tests {
         check_one(
             "crates/ramlet-server/src/a.rs",
             "let t = std::time::Instant::now();",
+            None,
+        );
+    }
+
+    #[test]
+    fn a_panic_stays_one() {
+        let path = "crates/ramlet/src/a.rs";
+        check_one(path, "let a = b.lock().expect(\"never\");", Some("a lock"));
+        check_one(path, "let a = b.read().unwrap();", Some("a lock"));
+        check_one(path, "let a = b.write()\n    .expect(\"never\");", Some("a lock"));
+        check_one(path, "let a = b.lock()?;", None);
+        check_one(
+            path,
+            "let a = b.lock().unwrap_or_else(PoisonError::into_inner);",
+            None,
+        );
+        check_one(
+            "crates/ramlet/tests/it/a.rs",
+            "let a = b.lock().expect(\"never\");",
+            None,
+        );
+        check_one(
+            "crates/ramlet-bench/src/a.rs",
+            "let a = b.lock().expect(\"never\");",
             None,
         );
     }

@@ -5,7 +5,7 @@ use ramlet::{PayloadSelector, PointId, VectorSelector};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::portions::{List, Portions};
+use crate::portions::Portions;
 use crate::shown_parts::{Parts, fit};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
@@ -57,13 +57,9 @@ pub async fn retrieve(mut call: Call) -> ApiResult<Answer> {
         strict.read(n as u64)?;
     }
     let expected = parts.expected(&collection, 0, n);
-    call.list(expected, false, move |_, out| {
-        out.raw("[");
-        Ok(List {
-            portions: Portions::ids(collection, ids, parts),
-            suffix: "]".to_owned(),
-            explained: None,
-        })
+    call.list(expected, false, move |_, _, list| {
+        list.push("", Portions::ids(collection, ids, parts), "");
+        Ok(())
     })
     .await
 }
@@ -93,15 +89,15 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     }
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
-    call.list(expected, false, move |scratch, out| {
+    call.list(expected, false, move |scratch, _, list| {
         let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
-        out.raw("{\"points\":[");
-        Ok(List {
+        list.push(
+            "{\"points\":",
             portions,
-            suffix: format!("],\"next_page_offset\":{next}}}"),
-            explained: None,
-        })
+            format!(",\"next_page_offset\":{next}}}"),
+        );
+        Ok(())
     })
     .await
 }

@@ -14,11 +14,9 @@ use crate::app::App;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::out::Out;
-use crate::portions::{List, Portions};
+use crate::portions::Portions;
 use crate::shown_parts::{Expected, Parts, fit, list_bytes};
-use crate::steps::{Searched, Steps, timed};
-use crate::wire::explain::beside_result;
+use crate::steps::{Searched, Steps};
 use crate::wire::query::{
     Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
     WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest,
@@ -103,15 +101,11 @@ where
     let expected = expected(&collection, &asked);
     let quick = is_quick(&asked);
     let (app, steps) = (call.app.clone(), call.request.steps.clone());
-    call.list(expected, quick, move |scratch, out| {
-        let portions = portions(&app, &collection, asked, steps.as_ref(), scratch)?;
-        out.raw(around.0);
-        out.raw("[");
-        Ok(List {
-            portions,
-            suffix: ["]", around.1].concat(),
-            explained: steps.filter(|_| beside),
-        })
+    call.list(expected, quick, move |scratch, _, list| {
+        let portions = portions((&app, &collection), (asked, true), steps.as_ref(), scratch)?;
+        list.push(around.0, portions, around.1);
+        list.explained = steps.filter(|_| beside).map(|steps| (steps, false));
+        Ok(())
     })
     .await
 }
@@ -183,7 +177,8 @@ fn is_of(kind: &QueryKind, using: &str, filter: Option<&Filter>) -> bool {
         && filter.must.iter().all(by_words)
 }
 
-/// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request.
+/// `[a, b, ...]`, each between `around`; one after the other on one slot: a batch takes its turn like any request. The points of the
+/// first ones are written at once; of those beyond a portion it is known which they are before anything is sent.
 async fn batch<T>(mut call: Call, around: Around) -> ApiResult<Answer>
 where
     T: IntoQuery + DeserializeOwned + Send + 'static,
@@ -209,27 +204,19 @@ where
     let shards = shards.iter().map(|shards| collection.within(shards));
     let shards = shards.collect::<Result<Vec<_>, _>>()?;
     let (app, steps) = (call.app.clone(), call.request.steps.clone());
-    // One search's points are in memory at a time.
-    let most = all
-        .iter()
-        .map(|asked| expected(&collection, asked))
-        .map(|e| e.listing + e.first)
-        .max();
-    call.read(most.unwrap_or(0), move |scratch, out: &mut Out| {
-        let mut list = out.open_list();
-        for (asked, collection) in all.into_iter().zip(&shards) {
-            let mut portions = portions(&app, collection, asked, steps.as_ref(), scratch)?;
-            list.item(|out| {
-                out.raw(around.0);
-                let written = portions.write_all(scratch, out);
-                out.raw(around.1);
-                written
-            })?;
+    let each = all.iter().map(|asked| expected(&collection, asked));
+    let expected = each.reduce(Expected::or).unwrap_or_default();
+    call.list(expected, false, move |scratch, out, list| {
+        out.raw("[");
+        let mut now = true;
+        for (at, (asked, collection)) in all.into_iter().zip(&shards).enumerate() {
+            list.make_room(expected.listing)?;
+            let portions = portions((&app, collection), (asked, now), steps.as_ref(), scratch)?;
+            list.push(behind(at, around.0), portions, around.1);
+            now = now && list.write_now(scratch, out)?;
         }
-        list.close();
-        if let Some(steps) = steps.filter(|_| beside) {
-            out.raw(&beside_result(&steps, true));
-        }
+        list.end = "]";
+        list.explained = steps.filter(|_| beside).map(|steps| (steps, true));
         Ok(())
     })
     .await
@@ -302,10 +289,16 @@ fn expected(collection: &Collection, asked: &Asked) -> Expected {
     parts.expected(collection, limit.saturating_add(offset), limit)
 }
 
+/// What stands before the points of a list, as the one at a place among others.
+fn behind(at: usize, before: &str) -> String {
+    let comma = if at > 0 { "," } else { "" };
+    [comma, before].concat()
+}
+
+/// The points of a search, which are written `now` or later.
 fn portions(
-    app: &App,
-    collection: &Arc<Collection>,
-    asked: Asked,
+    (app, collection): (&App, &Arc<Collection>),
+    (asked, now): (Asked, bool),
     steps: Option<&Arc<Steps>>,
     scratch: &mut Scratch,
 ) -> ApiResult<Portions> {
@@ -318,8 +311,8 @@ fn portions(
         Asked::Query(query) => unindexed_of(collection, query),
     };
     let (portions, searched) = match asked {
-        Asked::Nearest(search) => Portions::hits(collection.clone(), search, scratch),
-        Asked::Query(query) => Portions::query(collection.clone(), *query, &app.engine, scratch),
+        Asked::Nearest(search) => Portions::hits(collection.clone(), search, now, scratch),
+        Asked::Query(query) => Portions::query(collection.clone(), *query, now, (&app.engine, scratch)),
     }?;
     note(app, collection, (searched, unindexed), steps);
     Ok(portions.noted(steps.cloned()))
@@ -387,13 +380,19 @@ where
         strict.read(cost)?;
     }
     (request.query.limit, _) = fit(&collection, request.query.limit, 0);
-    // All hits are in memory at once, their payloads as they are read.
-    let floats = collection.floats_of(&request.query.with_vectors) as u64;
-    let vectors = floats * 4 * (hits as u64).min(limits::LIMIT_MAX as u64);
-    let most = list_bytes(&collection, hits).saturating_add(vectors);
+    let parts = Parts::of_query(&request.query);
+    let mut expected = parts.expected(&collection, hits, hits);
+    expected.listing +=
+        list_bytes(&collection, request.query.limit) / limits::RECORD_BYTES * limits::LIST_PART_BYTES;
     let (app, steps) = (call.app.clone(), call.request.steps.clone());
-    call.read(most, move |scratch, out| {
-        let found = collection.query_groups(&request, &app.engine, scratch)?;
+    call.list(expected, false, move |scratch, out, list| {
+        let (found, fetch) =
+            parts
+                .clone()
+                .find(&collection, (hits, true), scratch, |parts, _, scratch| {
+                    (request.query.with_payload, request.query.with_vectors) = (parts.payload, parts.vectors);
+                    collection.query_groups(&request, &app.engine, scratch)
+                })?;
         let searched = Searched {
             parts: found.explain,
             cost: found.cost,
@@ -401,37 +400,18 @@ where
         };
         let unindexed = unindexed_of(&collection, &request.query);
         note(&app, &collection, (searched, unindexed), steps.as_ref());
-        timed(steps.as_ref(), Steps::note_encode, || {
-            out.raw("{\"groups\":");
-            let mut list = out.open_list();
-            for group in &found.groups {
-                list.item(|out| write_group(group, out));
-            }
-            list.close();
-            out.raw("}");
-        });
-        if let Some(steps) = steps.filter(|_| beside) {
-            out.raw(&beside_result(&steps, false));
+        out.raw("{\"groups\":[");
+        let parts = Arc::new(parts);
+        for (at, PointGroup { id, hits, lookup }) in found.groups.into_iter().enumerate() {
+            let id = serde_json::to_string(&id).map_err(ApiError::internal)?;
+            let hits = Portions::found(collection.clone(), hits, parts.clone(), fetch).noted(steps.clone());
+            list.push_with(behind(at, &format!("{{\"id\":{id},\"hits\":")), hits, lookup, "}");
         }
+        list.end = "]}";
+        list.explained = steps.filter(|_| beside).map(|steps| (steps, false));
         Ok(())
     })
     .await
-}
-
-fn write_group(group: &PointGroup, out: &mut Out) {
-    out.raw("{\"id\":");
-    out.value(&group.id);
-    out.raw(",\"hits\":");
-    let mut hits = out.open_list();
-    for hit in &group.hits {
-        hits.item(|out| out.hit(hit));
-    }
-    hits.close();
-    if let Some(lookup) = &group.lookup {
-        out.raw(",\"lookup\":");
-        out.record(lookup);
-    }
-    out.raw("}");
 }
 
 #[cfg(test)]

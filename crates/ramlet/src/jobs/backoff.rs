@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
+use crate::locks::whole;
 
 /// Kinds of jobs that fail and rest apart from each other.
 /// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS), but for the last.
@@ -44,7 +45,7 @@ pub struct Backoff(Mutex<[Option<Failure>; JOBS]>);
 
 impl Backoff {
     fn all(&self) -> MutexGuard<'_, [Option<Failure>; JOBS]> {
-        self.0.lock().expect("never poisoned")
+        whole(&self.0)
     }
 
     /// How a job went. Having had nothing to do doesn't undo an earlier failure.

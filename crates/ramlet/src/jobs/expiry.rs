@@ -1,11 +1,10 @@
 //! Deletes points whose time is over: a delete by filter like any other, so that all answers agree, and the next merge frees the disk.
 
-use std::sync::PoisonError;
-
 use crate::collection::Collection;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::limits::{EXPIRY_LOADS, EXPIRY_UNLISTED_MICROS};
+use crate::locks::whole;
 use crate::query::Scratch;
 use crate::request::{Direction, OrderBy, PointsSelector, ScrollRequest, UpdateOp};
 use crate::settings::{Expiry, ExpiryAsOf};
@@ -109,7 +108,7 @@ fn first_over(
 
 impl Collection {
     fn first_expiry(&self, as_of: &ExpiryAsOf) -> Option<i64> {
-        let known = self.core().expiry.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = whole(&self.core().expiry);
         let current = known.as_ref().filter(|(known, _)| known == as_of);
         current.map(|(_, first)| *first)
     }
@@ -117,7 +116,7 @@ impl Collection {
     /// Of shards the last change of all isn't known by one number: they are looked at each time.
     fn note_expiry(&self, as_of: ExpiryAsOf, first: i64) {
         if self.shards().is_empty() {
-            let mut known = self.core().expiry.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = whole(&self.core().expiry);
             *known = Some((as_of, first));
         }
     }

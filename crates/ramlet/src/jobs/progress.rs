@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use ramlet_index::Phase;
 
+use crate::locks::whole;
+
 /// Why segments are written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobKind {
@@ -41,12 +43,12 @@ pub struct JobUnderWay {
 impl JobUnderWay {
     /// The part that is under way; `None` before the first index and between two.
     pub fn step(&self) -> Option<JobStep> {
-        self.step.lock().ok()?.clone()
+        whole(&self.step).clone()
     }
 
     /// Notes how far the index of a vector is.
     pub(crate) fn note(&self, vector: &str, phase: Phase, done: u64, total: u64) {
-        let Ok(mut step) = self.step.lock() else { return };
+        let mut step = whole(&self.step);
         let name = phase.name();
         match &mut *step {
             Some(step) if step.name == name && step.vector == vector => {
@@ -83,13 +85,11 @@ impl Progress {
     }
 
     pub fn job(&self) -> Option<Arc<JobUnderWay>> {
-        self.0.lock().ok()?.clone()
+        whole(&self.0).clone()
     }
 
     fn set(&self, job: Option<Arc<JobUnderWay>>) {
-        if let Ok(mut place) = self.0.lock() {
-            *place = job;
-        }
+        *whole(&self.0) = job;
     }
 }
 

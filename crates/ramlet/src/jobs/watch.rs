@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use ramlet_io::Clock;
+
+use crate::locks::whole;
 
 /// Jobs that are remembered: a few hours of an idle server, minutes of one that is loaded.
 const JOBS_KEPT: usize = 32;
@@ -79,7 +81,7 @@ impl Watch {
         let took = now - begun;
         let bucket = SYNC_BUCKETS_US.partition_point(|most| most * 1_000 < took);
         {
-            let mut syncs = lock(&self.syncs);
+            let mut syncs = whole(&self.syncs);
             syncs.count += 1;
             syncs.total_ns += took;
             syncs.longest_ns = syncs.longest_ns.max(took);
@@ -111,7 +113,7 @@ impl Watch {
             return;
         };
         let took = now - begun;
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = whole(&self.jobs);
         let times = &mut jobs.1[kind];
         times.count += 1;
         times.failed += u64::from(failed);
@@ -136,22 +138,18 @@ impl Watch {
 
     /// Writes to the logs of all collections.
     pub fn syncs(&self) -> SyncTimes {
-        *lock(&self.syncs)
+        *whole(&self.syncs)
     }
 
     /// The last background jobs that are over, the oldest first.
     pub fn jobs(&self) -> Vec<JobDone> {
-        lock(&self.jobs).0.iter().cloned().collect()
+        whole(&self.jobs).0.iter().cloned().collect()
     }
 
     /// All jobs, in the order of [`JOB_KINDS`].
     pub fn job_times(&self) -> [JobTimes; JOB_KINDS.len()] {
-        lock(&self.jobs).1
+        whole(&self.jobs).1
     }
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

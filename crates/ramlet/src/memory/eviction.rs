@@ -1,11 +1,12 @@
 //! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use ramlet_io::RecordCache;
 use ramlet_memory::{Consumer, Ledger, Reclaim, ReclaimableBuf};
 
+use crate::locks::whole;
 use crate::mutants;
 
 /// What a search loses with it; the least comes first, and goes first.
@@ -219,7 +220,7 @@ impl Caches {
 
     // Only to look and to add: nothing is reserved, freed or waited for under it.
     fn list(&self) -> MutexGuard<'_, Vec<(EvictionRank, Weak<ReclaimableBuf>)>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(&self.list)
     }
 
     /// What is there, the first to go first: by rank, then the largest.

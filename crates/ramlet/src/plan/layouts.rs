@@ -45,6 +45,9 @@ const THREADS_EACH: usize = 16;
 /// the wishes.
 pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> {
     let room = memory.room(machine.cores).ok()?;
+    if !memory.indexes(&spec.vector(), spec.points, machine.cores) {
+        return None;
+    }
     let built = Built::within(spec, machine, memory, room)?;
     let mut best: Option<(Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
@@ -99,6 +102,7 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
         .iter()
         .map(|bytes| memory.least_for(*bytes, cores))
         .collect();
+    turns.push(memory.least(|memory| memory.indexes(&spec.vector(), spec.points, cores)));
     if spec.index == IndexWish::Auto {
         turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
         turns.push(memory.least(|memory| {

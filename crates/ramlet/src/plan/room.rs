@@ -4,6 +4,8 @@ use ramlet_memory::{BudgetRequest, BudgetTable};
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, bytes};
+use crate::schema::VectorField;
+use crate::segment::indexable::Means;
 
 /// The memory of a process, and what kind of process it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +75,12 @@ impl Memory {
     /// Scratch that an index gets of what is set aside for a job: seven sixteenths of it.
     pub fn scratch(&self, cores: usize) -> u64 {
         self.table(cores).map_or(0, |table| table.job_scratch / 16 * 7)
+    }
+
+    /// Whether so many rows of a vector can have an index, or need none. As the engine decides that refuses those beyond.
+    pub fn indexes(&self, vector: &VectorField, rows: u64, cores: usize) -> bool {
+        self.table(cores)
+            .is_ok_and(|table| Means::of_budget(&table).do_for(vector, rows))
     }
 
     /// Whether it is enough for building a graph.

@@ -152,9 +152,7 @@ impl IdRun {
         self.ids.clear();
         self.next = 0;
         match self.source.checked_sub(view.segments.len()) {
-            Some(memtable) => view.memtables[memtable]
-                .memtable
-                .ids_from(from, RUN, &mut self.ids),
+            Some(memtable) => view.memtables[memtable].ids_from(from, RUN, &mut self.ids),
             None => {
                 let (start, skip) = match from {
                     Bound::Unbounded => (None, None),

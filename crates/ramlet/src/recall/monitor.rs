@@ -22,8 +22,8 @@
 //! with all rows at once: until then they may find less than was promised them.
 
 use std::io::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use ramlet_memory::{Consumer, Reservation};
 
@@ -176,6 +176,27 @@ impl RecallMonitor {
         }
     }
 
+    /// After a panic everything is gathered anew: what is half-changed may panic again, in a search that has nothing to do with it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            *state = State::default();
+            self.gathers.store(false, Ordering::Relaxed);
+            self.state.clear_poison();
+            state
+        })
+    }
+
+    /// As a panic leaves it that happened while it was changed.
+    #[cfg(test)]
+    pub fn panic(&self) {
+        let panic = crate::panics::caught(|| {
+            let _state = self.state();
+            panic!("planted");
+        });
+        assert!(panic.is_err() && self.state.is_poisoned());
+    }
+
     /// Keeps a query if it is among the first.
     fn gather(&self, vector: &str, query: &[f32], from: &Consumer) {
         // Rather one less than a search that waits.
@@ -194,7 +215,7 @@ impl RecallMonitor {
     pub fn watch(&self, view: &View) {
         let largest = largest_indexed(view);
         let about = largest.map(|segment| segment.id());
-        let mut state = self.state.lock().expect("never poisoned");
+        let mut state = self.state();
         if state.about == about {
             return;
         }
@@ -206,7 +227,7 @@ impl RecallMonitor {
 
     /// The query that waits to be measured; if there is none, the next one that comes is kept.
     pub fn take(&self) -> Option<Sample> {
-        let sample = self.state.lock().expect("never poisoned").sample.take();
+        let sample = self.state().sample.take();
         if sample.is_none() {
             self.idle.store(true, Ordering::Relaxed);
         }
@@ -215,46 +236,46 @@ impl RecallMonitor {
 
     /// A sample that couldn't be measured now.
     pub fn put_back(&self, sample: Sample) {
-        self.state.lock().expect("never poisoned").sample = Some(sample);
+        self.state().sample = Some(sample);
     }
 
     /// A vector that the first queries are known of, or whose queries find less than they should, and these queries: measured from
     /// now on anew.
     pub fn take_due(&self) -> Option<QuerySample> {
-        let mut state = self.state.lock().expect("never poisoned");
+        let mut state = self.state();
         let first = state.first.iter_mut().find_map(FirstQueries::take);
         first.or_else(|| state.drifts.iter_mut().find_map(Drift::take))
     }
 
     /// Whether there is one.
     pub fn is_due(&self) -> bool {
-        let state = self.state.lock().expect("never poisoned");
+        let state = self.state();
         state.first.iter().any(FirstQueries::is_due) || state.drifts.iter().any(Drift::is_off)
     }
 
     /// What queries on a vector find since its index was measured on them.
     pub fn note_found(&self, vector: &str, recalls: &[f64]) {
-        let mut state = self.state.lock().expect("never poisoned");
+        let mut state = self.state();
         // What was measured before is of searches that went about it otherwise.
         state.measured.retain(|running| running.vector != vector);
         recalls.iter().for_each(|recall| state.add(vector, *recall));
     }
 
     pub fn measured(&self) -> Vec<MeasuredRecall> {
-        let state = self.state.lock().expect("never poisoned");
+        let state = self.state();
         state.measured.iter().map(Running::told).collect()
     }
 
     /// Does the sample again, with the usual effort and with more, and notes what the usual one found.
     pub fn measure(&self, view: &View, sample: &Sample, scratch: &mut Scratch) -> Result<()> {
         let seed = {
-            let mut state = self.state.lock().expect("never poisoned");
+            let mut state = self.state();
             state.seed = state.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
             state.seed
         };
         let recall = recall_of(view, &sample.request, seed, scratch);
         self.idle.store(true, Ordering::Relaxed);
-        let mut state = self.state.lock().expect("never poisoned");
+        let mut state = self.state();
         // One that nothing matches says nothing.
         let Some(recall) = recall? else {
             return Ok(());

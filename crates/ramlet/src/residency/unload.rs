@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::engine::{Engine, Names};
 use crate::jobs::{self, Moment, maintenance};
 use crate::limits::UNLOAD_LOG_BYTES;
+use crate::locks::whole;
 use crate::memory::{capacity, descriptors};
 
 /// Of the memory for segments so much stays free for those that are loaded next, where there are many. Few are large, and take long to be loaded: they
@@ -197,7 +198,7 @@ impl Core {
     /// Whether it can be dropped and loaded again without anybody noticing.
     fn is_idle(&self) -> bool {
         let waits = {
-            let queue = self.queue.lock().expect("no writer panics");
+            let queue = whole(&self.queue);
             queue.scheduled || !queue.waiting.is_empty()
         };
         if waits || self.has_stopped.load(Ordering::Acquire) || self.backoff.first().is_some() {

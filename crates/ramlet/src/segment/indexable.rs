@@ -1,16 +1,17 @@
 //! Vectors that no index can be built of in a budget, whatever else makes way: they are too wide for the scratch that a build works with.
 
-use ramlet_index::graph::{bytes_for, degree_for};
 use ramlet_index::{CodeKind, graph, ivf};
+use ramlet_memory::BudgetTable;
 
 use super::files::Shelf;
-use super::indexes::GRAPH_META_PER_DIM;
+use super::indexes::graph_held_bytes;
 use crate::error::{Error, ErrorKind};
 use crate::layout::{self, Room, Rows, may_become_graph};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::memory::words::megabytes;
 use crate::schema::{Schema, VectorField};
 use crate::settings::IndexKind;
+use crate::shared::scratch_most;
 
 /// What a build has at most: when it is alone, and segments hold nothing that isn't part of it.
 #[derive(Debug, Clone, Copy)]
@@ -57,23 +58,40 @@ impl Means {
         }
     }
 
+    /// What an engine with this budget has.
+    pub fn of_budget(budget: &BudgetTable) -> Means {
+        Means {
+            scratch: scratch_most(budget.job_scratch, budget.pinned / 2),
+            spare: budget.metadata_max() / 2,
+            most: budget.pinned_max(),
+        }
+    }
+
+    /// Whether so many rows of a vector are compared one by one on purpose, or can have an index.
+    pub fn do_for(&self, vector: &VectorField, rows: u64) -> bool {
+        let most = self.points_most_of(vector, INDEXING_THRESHOLD_KB as u64);
+        most.is_none_or(|most| rows <= most.points)
+    }
+
     /// The fewest of any vector that isn't compared row by row on purpose; `None`: every index can be built.
     pub fn points_most(&self, schema: &Schema, threshold_kb: u64) -> Option<PointsMost> {
         let dense = |vector: &&VectorField| threshold_kb > 0 && vector.fixed_bytes().is_some();
         let vectors = schema.vectors.iter().filter(dense);
-        let each = vectors.filter_map(|vector| {
-            // With a smaller threshold of its own a collection is red, but not refused what is quickly compared.
-            let kb = threshold_kb.max(INDEXING_THRESHOLD_KB as u64);
-            let rows = (kb * 1024).div_ceil(vector.row_bytes() as u64);
-            let rows = u32::try_from(rows).ok()?;
-            Some(PointsMost {
-                points: u64::from(rows).saturating_sub(1),
-                vector: vector.name.clone(),
-                needed_bytes: self.lacking(vector, rows)?,
-                given_bytes: self.spare,
-            })
-        });
+        let each = vectors.filter_map(|vector| self.points_most_of(vector, threshold_kb));
         each.min_by_key(|most| most.points)
+    }
+
+    fn points_most_of(&self, vector: &VectorField, threshold_kb: u64) -> Option<PointsMost> {
+        // With a smaller threshold of its own a collection is red, but not refused what is quickly compared.
+        let kb = threshold_kb.max(INDEXING_THRESHOLD_KB as u64);
+        let rows = (kb * 1024).div_ceil(vector.row_bytes() as u64);
+        let rows = u32::try_from(rows).ok()?;
+        Some(PointsMost {
+            points: u64::from(rows).saturating_sub(1),
+            vector: vector.name.clone(),
+            needed_bytes: self.lacking(vector, rows)?,
+            given_bytes: self.spare,
+        })
     }
 
     /// What has to be borrowed for a build with so much scratch: as much again is for the files that it writes.
@@ -109,23 +127,17 @@ impl Means {
             IndexKind::Hnsw => vector.metric.has_codes(),
             IndexKind::Auto => vector.metric.has_codes() && may_become_graph(vector, rows, &room),
         };
-        let held = |rows: u64| {
-            let degree = degree_for(rows, vector.dim, vector.element);
-            let ram = bytes_for(rows, vector.dim, vector.element, degree, 1).ram;
-            2 * (ram + GRAPH_META_PER_DIM * vector.dim as u64)
-        };
         let scratch = graph::scratch_least(vector.element, vector.dim);
-        may.then(|| held(rows.into()).max(self.borrowed(scratch)))
+        may.then(|| graph_held_bytes(vector, rows.into()).max(self.borrowed(scratch)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ramlet_memory::{BudgetRequest, BudgetTable};
+    use ramlet_memory::BudgetRequest;
 
     use super::*;
     use crate::schema::Slots;
-    use crate::shared::scratch_most;
     use crate::types::{CollectionConfig, DEFAULT_VECTOR, Datatype, Distance, VectorParams};
 
     fn vector(dims: usize, datatype: Datatype, distance: Distance) -> VectorField {
@@ -160,12 +172,7 @@ mod tests {
         let memory = memory_mb * 1_000_000;
         let mut request = BudgetRequest::new(memory, BudgetRequest::search_threads_for(memory, 2));
         request.other_threads = 8;
-        let budget = BudgetTable::plan(request).expect("a server starts");
-        Means {
-            scratch: scratch_most(budget.job_scratch, budget.pinned / 2),
-            spare: budget.metadata_max() / 2,
-            most: budget.pinned_max(),
-        }
+        Means::of_budget(&BudgetTable::plan(request).expect("a server starts"))
     }
 
     #[test]

@@ -150,13 +150,9 @@ fn working_memory(
     };
     let (needed, clusters) = match kind {
         Kind::Graph => {
-            // What stays in RAM, and what it is opened with.
-            let (rows, dim, element) = (u64::from(rows), vector.dim, vector.element);
-            let degree = degree_for(rows, dim, element);
-            let needed_bytes =
-                2 * (bytes_for(rows, dim, element, degree, 1).ram + GRAPH_META_PER_DIM * dim as u64);
+            let needed_bytes = graph_held_bytes(vector, rows.into());
             job.shelf.spare(needed_bytes).ok_or_else(|| lack(needed_bytes))?;
-            (graph::scratch_least(element, dim), None)
+            (graph::scratch_least(vector.element, vector.dim), None)
         }
         Kind::Clusters => {
             let needed = ivf::scratch_least(vector.dim, &kinds);
@@ -194,8 +190,15 @@ fn working_memory(
     })
 }
 
+/// Metadata that the build of a graph holds: twice what stays in RAM of it, and what it is opened with.
+pub fn graph_held_bytes(vector: &VectorField, rows: u64) -> u64 {
+    let (dim, element) = (vector.dim, vector.element);
+    let ram = bytes_for(rows, dim, element, degree_for(rows, dim, element), 1).ram;
+    2 * (ram + GRAPH_META_PER_DIM * dim as u64)
+}
+
 /// Bytes a dimension of a graph's own file beside its entry points.
-pub const GRAPH_META_PER_DIM: u64 = 32;
+const GRAPH_META_PER_DIM: u64 = 32;
 
 /// What there is for an index, with so much scratch.
 fn room_of(shelf: &Shelf, scratch: u64) -> Room {

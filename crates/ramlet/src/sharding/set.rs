@@ -1,6 +1,6 @@
 //! The shards of a collection, and what a reader sees of them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use ramlet_format::catalog::ShardEntry;
@@ -8,6 +8,7 @@ use ramlet_format::catalog::ShardEntry;
 use super::{ShardInfo, ShardKey, ShardSelection};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::locks::whole;
 use crate::read::view::{KeyedPart, View};
 use crate::schema::Schema;
 
@@ -50,7 +51,7 @@ impl ShardSet {
 
     /// One change at a time. Each leaves whole lists, also where it panics.
     pub fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(&self.changing)
     }
 
     /// For who holds [`ShardSet::change`].

@@ -1,9 +1,10 @@
 //! A change that goes to several shards: each does it by itself, and who waits is told when all have.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
+use crate::locks::whole;
 use crate::request::{Completion, UpdateResult};
 
 /// Who waits for the parts of a change.
@@ -28,7 +29,7 @@ impl JoinedWrites {
 
     /// The first failure stays; of what was done the last number does.
     pub fn told(&self, result: Result<UpdateResult>) {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcome = whole(&self.outcome);
         outcome.1 = Some(match (outcome.1.take(), result) {
             (Some(Err(first)), _) => Err(first),
             (_, Err(e)) => Err(e),

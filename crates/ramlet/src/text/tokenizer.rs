@@ -16,6 +16,7 @@ use super::unicode::{Cutter, Side, pieces};
 use super::{language, scripts};
 use crate::error::{Error, Result};
 use crate::limits::STOPWORDS_MAX;
+use crate::locks::whole;
 
 const LANGUAGE_DEFAULT: &str = "english";
 
@@ -52,9 +53,8 @@ pub struct Remembering<'a>(&'a Tokenizer);
 
 impl Drop for Remembering<'_> {
     fn drop(&mut self) {
-        if let Ok(mut memo) = self.0.memo.lock() {
-            *memo = None;
-        }
+        *whole(&self.0.memo) = None;
+        self.0.memo.clear_poison();
     }
 }
 
@@ -272,8 +272,8 @@ impl Tokenizer {
 
     /// From now on what became of a word is remembered, until the guard is dropped; not where `room` has none of so many bytes.
     pub fn remember(&self, room: impl FnOnce(u64) -> Option<Reservation>) -> Remembering<'_> {
-        if let (Ok(mut memo), Some(held)) = (self.memo.lock(), room(Memo::BYTES)) {
-            *memo = Some(Memo::new(held));
+        if let Some(held) = room(Memo::BYTES) {
+            *whole(&self.memo) = Some(Memo::new(held));
         }
         Remembering(self)
     }

@@ -14,6 +14,7 @@ use crate::limits::{
     DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
     MEMTABLE_ROW_OVERHEAD,
 };
+use crate::locks::whole;
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::request::UpdateResult;
@@ -66,7 +67,7 @@ impl<'a> Turn<'a> {
 
     fn take_all(core: &'a Core, lookup: &'a mut Lookup) {
         let batch = {
-            let mut queue = core.queue.lock().expect("never poisoned");
+            let mut queue = whole(&core.queue);
             queue.scheduled = false;
             std::mem::take(&mut queue.waiting)
         };

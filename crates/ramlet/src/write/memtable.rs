@@ -15,9 +15,9 @@
 //! | payload | |
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
 
@@ -48,7 +48,8 @@ pub struct Memtable {
     rows: AppendRegion,
     directory: AppendRegion,
     /// Newest row of each id that ever was here, deleted or not. An older row of the id is found through the directory, so
-    /// that a view finds the row that was the newest when it was taken.
+    /// that a view finds the row that was the newest when it was taken. Where a thread panicked while it changed this, rows are
+    /// asked for their ids one by one: they never change.
     ids: RwLock<BTreeMap<PointId, u32>>,
     /// Vectors of the schema, by index, that were dropped since.
     gone: AtomicU64,
@@ -232,16 +233,14 @@ impl MemtableWriter {
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
         entry[8..12].copy_from_slice(&span.len.to_le_bytes());
-        let old = self.memtable.newest(id);
+        let old = self.memtable.newest(id, self.len);
         entry[12..].copy_from_slice(&old.unwrap_or(NO_ROW).to_le_bytes());
         self.directory.push(&entry, ENTRY)?;
         let row = self.len;
         self.len += 1;
-        self.memtable
-            .ids
-            .write()
-            .expect("no insertion panics")
-            .insert(id, row);
+        let ids = self.memtable.ids.write();
+        // Who finds it poisoned doesn't read it.
+        ids.unwrap_or_else(PoisonError::into_inner).insert(id, row);
         add_texts(&mut self.texts, &self.memtable.texts, &self.tokens, true);
         if let Some(old) = old {
             self.end(old);
@@ -306,12 +305,13 @@ impl MemtableWriter {
 
     /// Returns whether the id was here. Views that were taken before still find it.
     pub fn delete(&mut self, id: PointId) -> bool {
-        self.memtable.newest(id).is_some_and(|row| self.end(row))
+        let newest = self.memtable.newest(id, self.len);
+        newest.is_some_and(|row| self.end(row))
     }
 
     pub fn contains(&self, id: PointId) -> bool {
         self.memtable
-            .newest(id)
+            .newest(id, self.len)
             .is_some_and(|row| !self.deletes.contains(row))
     }
 
@@ -345,6 +345,17 @@ impl Memtable {
         if let Some(index) = self.schema.vectors.iter().position(|v| v.slot == slot) {
             self.gone.fetch_or(1 << index, Ordering::Relaxed);
         }
+    }
+
+    /// As a panic of the writer leaves it that changed the rows' numbers by id: they can't be relied on.
+    #[cfg(test)]
+    pub fn lose_ids(&self) {
+        let lost = crate::panics::caught(|| {
+            let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
+            ids.clear();
+            panic!("planted");
+        });
+        assert!(lost.is_err() && self.ids.is_poisoned());
     }
 
     /// A search has compared so many rows.
@@ -394,19 +405,44 @@ impl Memtable {
         self.rows.bytes_reserved() + self.directory.bytes_reserved() + self.lists.bytes()
     }
 
-    /// The newest row of an id, deleted or not, whatever a view says.
-    fn newest(&self, id: PointId) -> Option<u32> {
-        self.ids.read().expect("no insertion panics").get(&id).copied()
+    fn id(&self, row: u32) -> PointId {
+        self.row(row).id
     }
 
-    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`MemtableView::seen`].
-    pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
-        let ids = self.ids.read().expect("no insertion panics");
-        out.extend(
-            ids.range((from, Bound::Unbounded))
-                .take(limit)
-                .map(|(&id, &row)| (id, row)),
-        );
+    /// The newest row of an id, deleted or not, whatever a view of `len` rows says.
+    fn newest(&self, id: PointId, len: u32) -> Option<u32> {
+        match self.ids.read() {
+            Ok(ids) => ids.get(&id).copied(),
+            Err(_) => (0..len).rev().find(|&row| self.id(row) == id),
+        }
+    }
+
+    /// Up to `limit` ids from `from` on, ascending, with their newest rows of which there are `len`.
+    fn ids_from(&self, from: Bound<PointId>, limit: usize, len: u32, out: &mut Vec<(PointId, u32)>) {
+        let all = (from, Bound::Unbounded);
+        let Ok(ids) = self.ids.read() else {
+            out.extend(self.ids_of_rows(all, limit, len));
+            return;
+        };
+        out.extend(ids.range(all).take(limit).map(|(&id, &row)| (id, row)));
+    }
+
+    /// The same, of the rows themselves.
+    fn ids_of_rows(
+        &self,
+        all: (Bound<PointId>, Bound<PointId>),
+        limit: usize,
+        len: u32,
+    ) -> BTreeMap<PointId, u32> {
+        let mut first = BTreeMap::new();
+        let rows = (0..len).map(|row| (self.id(row), row));
+        for (id, row) in rows.filter(|(id, _)| all.contains(id)) {
+            first.insert(id, row);
+            if first.len() > limit {
+                first.pop_last();
+            }
+        }
+        first
     }
 }
 
@@ -470,7 +506,12 @@ impl MemtableView {
 
     /// The live row of an id in this view.
     pub fn find(&self, id: PointId) -> Option<u32> {
-        self.seen(self.memtable.newest(id)?)
+        self.seen(self.memtable.newest(id, self.len)?)
+    }
+
+    /// Up to `limit` ids from `from` on, ascending, with their newest rows: see [`MemtableView::seen`].
+    pub fn ids_from(&self, from: Bound<PointId>, limit: usize, out: &mut Vec<(PointId, u32)>) {
+        self.memtable.ids_from(from, limit, self.len, out);
     }
 
     /// The live row in this view of the id that `newest` is a row of. Steps over the rows that came after the view.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use ramlet::plan::{IndexKind, Machine, Memory, PlanError, Spec, plan};
 use ramlet::{Collection, CollectionConfig, CollectionStatus, ErrorKind, SearchCost, UpdateMode, UpdateOp};
 use ramlet_io::{PreadStorage, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger, Reservation};
@@ -266,6 +267,30 @@ fn points_that_could_have_no_index_are_refused() {
     for id in 0..MOST {
         put(id).expect("is compared one by one");
     }
+    // The planner says the same of the server's memory.
+    let of_server = Memory::of_server(memory);
+    let planned = |points, bytes| {
+        plan(
+            &Spec::new(points, DIMS as u64),
+            &Machine::default(),
+            &of_server.with(bytes),
+        )
+    };
+    let flat = planned(MOST, memory).expect("is compared one by one");
+    assert_eq!(flat.chosen.index, IndexKind::Flat);
+    let Err(PlanError::DoesNotFit { memory_bytes_min, .. }) = planned(MOST + 1, memory) else {
+        panic!("an index is planned that can't be built");
+    };
+    assert!(
+        (memory..=2 * memory).contains(&memory_bytes_min),
+        "{memory_bytes_min}"
+    );
+    let fits = planned(MOST + 1, memory_bytes_min).expect("so much is enough");
+    assert!(
+        fits.steps
+            .iter()
+            .all(|step| step.memory_bytes_min >= memory_bytes_min)
+    );
     let refused = put(MOST).expect_err("is one too many");
     assert_eq!(refused.kind(), ErrorKind::MemoryFull, "{refused}");
     let said = refused.to_string();

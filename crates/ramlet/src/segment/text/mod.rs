@@ -16,7 +16,7 @@ mod merge;
 mod packed;
 mod part;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use ramlet_format::Component;
 use ramlet_format::bloom::hash64;
@@ -29,6 +29,7 @@ use super::Whole;
 use super::files::{Cacheable, RecordsFile, RowsFile, Shelf};
 use super::table::TableFile;
 use crate::error::{Error, Result};
+use crate::locks::whole;
 use crate::memory::eviction::EvictionRank;
 use crate::schema::Schema;
 use crate::settings::Placement;
@@ -190,7 +191,7 @@ impl TextColumn {
 
     // Only to copy it.
     fn last_gone(&self) -> MutexGuard<'_, Gone> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(&self.gone)
     }
 
     /// Shows `each` the parts of a word's posting list in the order of their rows. One read, unless cached or long.
