@@ -3,7 +3,7 @@
 
     python tests/rigs/suites.py --server-sources DIR --client-sources DIR [--python PYTHON] [--only openapi,smoke,access,congruence,congruence-grpc] [--logs DIR]
 
-DIR are checkouts of qdrant/qdrant and qdrant/qdrant-client; nothing is written there. PYTHON has what the suites need: qdrant-client (the oracle, 1.20), pytest, pytest-timeout,
+DIR are checkouts of qdrant/qdrant and qdrant/qdrant-client; nothing is written there. PYTHON has what the suites need: qdrant-client (the oracle, 1.20), pytest, pytest-timeout, pytest-xdist,
 pytest-cases, pytest-subtests, schemathesis 3, jsonschema, requests, grpc-requests, pyjwt. The smoke scripts over gRPC need `grpcurl`, those over REST `curl` and `jq`. Ports
 6333 and 6334 must be free: the suites ask there. What differs from the suites as they are:
 
@@ -49,6 +49,7 @@ utils.wait_for_uniform_cluster_status = lambda uris, *_, **__: [ready(uri) for u
 '''
 
 OLDER_TYPES = '''
+from qdrant_client.conversions import common_types
 from qdrant_client.http import models
 
 def missing(name):
@@ -56,7 +57,7 @@ def missing(name):
         raise AttributeError(name)
     return type(name, (), {})
 
-models.__getattr__ = missing
+models.__getattr__ = common_types.__getattr__ = missing
 '''
 
 OVER_GRPC = '''
@@ -133,8 +134,9 @@ class Suites:
     def pytest(self, name, where, cwd, plugins=(), **env):
         command = [self.args.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(word for plugin in plugins for word in ("-p", plugin)), where]
         said = self.run(name, command, cwd, PYTHONPATH=f"{self.scratch}:{cwd}", **env).stdout
-        last = [line for line in said.splitlines() if re.search(r"\d+ (passed|failed|error)", line)]
-        return (last or said.splitlines() or ["nothing was said"])[-1].strip("= ")
+        lines = [line for line in said.splitlines() if line.strip()]
+        last = [line for line in lines if re.search(r"\d+ (passed|failed|error)", line)]
+        return (last or lines or ["nothing was said"])[-1].strip("= ")
 
     def server_sources(self):
         if self.args.server_sources is None:
