@@ -1,6 +1,7 @@
 """Public reports about servers of this kind, each as a small input (docs/reports.md has their numbers and the verdicts)."""
 
 import threading
+import time
 import uuid
 
 import pytest
@@ -167,3 +168,30 @@ def test_an_index_follows_changes_by_filter_that_overlap(make, server):
     for own in range(10):
         expected = [point["id"] for point in kept if point["payload"]["n"] % 10 == own]
         assert collection.ids(field("source", match={"value": f"w{own}-9"})) == expected
+
+
+SPELLINGS = ["550e8400-e29b-41d4-a716-446655440000", "550E8400-E29B-41D4-A716-446655440000", "550e8400e29b41d4a716446655440000"]
+
+
+def test_an_id_is_the_same_in_any_spelling_where_a_uuid_index_has_it(make):
+    payloads = [{"u": spelling} for spelling in SPELLINGS] + [{"u": "soon"}, {"u": str(uuid.UUID(int=5))}, {}]
+    collection = make().index({"u": "uuid"}).put(payloads)
+
+    def check():
+        for spelling in SPELLINGS:
+            assert collection.ids(field("u", match={"value": spelling})) == [1, 2, 3]
+            assert collection.ids(field("u", match={"any": [spelling, "soon"]})) == [1, 2, 3, 4]
+            assert collection.ids(field("u", match={"except": [spelling]})) == [4, 5]
+        assert collection.ids(field("u", match={"value": "Soon"})) == []
+
+    check()
+    # With a threshold that they reach they become a segment.
+    collection.http.call("PATCH", collection.path, {"optimizers_config": {"indexing_threshold": 1}})
+    collection.put([{"n": n} for n in range(200)], first=100)
+    until = time.monotonic() + 60
+    while collection.http.result("GET", collection.path)["indexed_vectors_count"] == 0:
+        assert time.monotonic() < until, "no segment within a minute"
+        time.sleep(0.1)
+    check()
+    collection.http.call("DELETE", f"{collection.path}/index/u?wait=true")
+    assert collection.ids(field("u", match={"value": SPELLINGS[0]})) == [1], "strings are compared"

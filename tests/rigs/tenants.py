@@ -5,7 +5,8 @@
 
 Points arrive in random order, as those of tenants do. Sizes of tenants are skewed: the largest has thousands of points, most have a few. Every tenant writes
 about three things of three hundred. The tenant is a keyword with an index of `is_tenant: true`; each search has a filter of one tenant. Prints a line of JSON
-for each class of sizes: searches a second, milliseconds, recall@10 against comparing everything, bytes and reads from disk of a search; scrolls likewise.
+for each class of sizes: searches a second, milliseconds, recall@10 against comparing everything, bytes and reads from disk of a search; scrolls likewise. The
+last line before the memory is of searches among all tenants.
 """
 
 import argparse
@@ -132,6 +133,28 @@ def measure(server, made, args):
     http.close()
 
 
+def among_all(server, made, args):
+    """The same without a filter."""
+    http, path = server.http(), f"/collections/{COLLECTION}/points"
+    tenants = made.rng.integers(0, args.tenants, args.queries)
+    queries = np.array([made.query(tenant) for tenant in tenants])
+    found, explains = {}, []
+
+    def search(at):
+        body = {"query": queries[at].tolist(), "limit": LIMIT, "with_payload": args.payload}
+        found[at] = [hit["id"] for hit in http.result("POST", f"{path}/query", body)["points"]]
+
+    row = {"tenants of": "any size, unfiltered", "searches": timed(server, range(len(queries)), search)}
+    scores = queries @ made.vectors.T
+    truths = np.argpartition(-scores, LIMIT, axis=1)[:, :LIMIT]
+    row["recall"] = round(float(np.mean([len(set(truths[at].tolist()) & set(found[at])) / LIMIT for at in found])), 4)
+    for query in queries[:100]:
+        explains.append(http.call("POST", f"{path}/query", {"query": query.tolist(), "limit": LIMIT, "params": {"explain": True}})["explain"])
+    row["explained"] = {what: round(float(np.mean([one[what] for one in explains])), 1) for what in EXPLAINED}
+    http.close()
+    return row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=1_000_000)
@@ -160,6 +183,7 @@ def main():
                 print(json.dumps(row), flush=True)
                 for one in explained:
                     print(json.dumps(one), flush=True)
+            print(json.dumps(among_all(server, made, args)), flush=True)
             print(json.dumps({"peak_mb": round((group.peak() or 0) / 1e6, 1), "oom_kills": group.oom_kills()}))
 
 

@@ -37,6 +37,8 @@ pub enum Component {
     /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave to be rescored.
     #[serde(rename = "compact")]
     Sq8 { slot: u16 },
+    /// Rows: the vectors by row once more, where rows lie in the order of their tenants and the index has another.
+    VectorByTenant { slot: u16 },
     /// Rows: nodes of the graph index.
     Graph { slot: u16 },
     /// What the graph index holds in RAM: entry points, codebooks, calibration.
@@ -72,7 +74,7 @@ impl Component {
     pub const SLOTS: u16 = 1 << 12;
 
     /// One of every kind, of slot 0.
-    pub const KINDS: [Component; 27] = [
+    pub const KINDS: [Component; 28] = [
         Self::Ids,
         Self::IdFilter,
         Self::RowIds,
@@ -86,6 +88,7 @@ impl Component {
         Self::Product { slot: 0 },
         Self::Residual { slot: 0 },
         Self::Sq8 { slot: 0 },
+        Self::VectorByTenant { slot: 0 },
         Self::Graph { slot: 0 },
         Self::GraphMeta { slot: 0 },
         Self::Payload,
@@ -153,6 +156,7 @@ impl Component {
             | Self::Product { slot }
             | Self::Residual { slot }
             | Self::Sq8 { slot }
+            | Self::VectorByTenant { slot }
             | Self::Graph { slot }
             | Self::GraphMeta { slot }
             | Self::VectorRecords { slot }
@@ -194,6 +198,7 @@ impl Component {
             Self::Residual { .. } => (9, Self::SLOTS),
             // Vectors have half of the slots: from here on the kind of their codes has the other half free.
             Self::Sq8 { slot } => (12, Self::HALF + half(slot)),
+            Self::VectorByTenant { slot } => (4, Self::HALF + half(slot)),
             // As kind 8.
             Self::VectorRecords { slot } => (1, Self::HALF + half(slot)),
             Self::PartStarts { slot } => (11, Self::HALF + half(slot)),
@@ -272,6 +277,7 @@ mod tests {
             check(Component::Product { slot });
             check(Component::Residual { slot });
             check(Component::Sq8 { slot });
+            check(Component::VectorByTenant { slot });
             check(Component::Graph { slot });
             check(Component::GraphMeta { slot });
             check(Component::VectorRecords { slot });

@@ -250,10 +250,9 @@ pub struct Explained {
     /// lists, or points of prefetches that are held against filters again; "scores": points compared by a score of several vectors, in all
     /// segments; "fusion", "formula": what merges prefetches.
     pub index: &'static str,
-    /// "all": every row; "listed": the rows that indexes of the filter name; "probe": the nearest clusters; "codes": the
-    /// same by codes; "listed probe", "listed codes": of the nearest clusters the rows that indexes name; "graph"; "lists": the inverted lists of a
-    /// sparse query; "none": no
-    /// row matches; "passed over": `indexed_only`.
+    /// "all": every row; "listed": the rows that indexes of the filter name; "together": a tenant's, from the first to the last;
+    /// "probe": the nearest clusters; "codes": the same by codes; "listed probe", "listed codes": of the nearest clusters the rows that
+    /// indexes name; "graph"; "lists": the inverted lists of a sparse query; "none": no row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,
     /// Rows that the payload indexes leave; `None`: all.

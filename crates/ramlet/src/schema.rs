@@ -73,6 +73,8 @@ pub struct PayloadField {
     pub abilities: Abilities,
     /// Of a text index that ranks: where its lists lie while they are served.
     pub placement: Placement,
+    /// Whether rows lie in its order in segments from now on: most searches ask for one of its values.
+    pub is_tenant: bool,
 }
 
 /// What a payload index was asked to be able to. Here each is able to all of it; strict mode holds its owner to the settings.
@@ -256,6 +258,7 @@ impl Schema {
                 text: text_of(path, index, slots.analysis_of(path))?,
                 abilities: Abilities::of(index),
                 placement: placement_of(index),
+                is_tenant: is_tenant(index),
             });
         }
         Ok(schema)
@@ -294,6 +297,16 @@ impl Schema {
     pub fn field(&self, path: &str) -> Option<&PayloadField> {
         self.fields.iter().find(|f| f.path == path)
     }
+
+    /// The payload index in whose order rows lie; of several the first by name.
+    pub fn tenants(&self) -> Option<&PayloadField> {
+        self.fields.iter().find(|f| f.is_tenant)
+    }
+}
+
+fn is_tenant(index: &FieldIndex) -> bool {
+    let set = index.params.as_ref().and_then(|params| params.get("is_tenant"));
+    index.kind != FieldKind::Text && set.and_then(serde_json::Value::as_bool) == Some(true)
 }
 
 /// `memory` as it is given; without it `on_disk` says that nothing is to be kept.

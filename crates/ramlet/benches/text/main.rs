@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench -p ramlet --bench text -- index PREFIX DIR --memory 2GB [--field body]
 //! cargo bench -p ramlet --bench text -- ask   PREFIX DIR --memory 2GB --kinds term,any,all,phrase --clients 1,2 --seconds 2 --limit 20 [--ids-only]
+//! cargo bench -p ramlet --bench text -- tokens [--seconds 1]      # MB a second of each tokenizer, by script
 //! ```
 //!
 //! `tests/rigs/texts.py` runs this and bare tantivy over the same files in turns.
@@ -13,6 +14,7 @@ mod open;
 
 mod ask;
 mod index;
+mod tokens;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,11 +44,13 @@ fn run() -> Outcome {
     match (args.word(0), args.word(1), directory) {
         (Some("index"), Some(prefix), Some(directory)) => index::run(prefix, directory, &args),
         (Some("ask"), Some(prefix), Some(directory)) => ask::run(prefix, directory, &args),
+        (Some("tokens"), ..) => tokens::run(&args),
         // `cargo test --all-targets` and a bare `cargo bench` run this too: then small, to see that it works.
         (None, ..) => small(),
-        _ => {
-            Err("index or ask, then the prefix of the files and a directory; see benches/text/main.rs".into())
-        }
+        _ => Err(
+            "tokens; or index or ask, then the prefix of the files and a directory; see benches/text/main.rs"
+                .into(),
+        ),
     }
 }
 
@@ -66,7 +70,9 @@ fn small_in(directory: &Path) -> Outcome {
     let args = Args::parse(words.split(' ').map(String::from), &FLAGS)?;
     let prefix = prefix.to_string_lossy();
     index::run(&prefix, &directory.join("data"), &args)?;
-    ask::run(&prefix, &directory.join("data"), &args)
+    ask::run(&prefix, &directory.join("data"), &args)?;
+    let words = "--seconds 0";
+    tokens::run(&Args::parse(words.split(' ').map(String::from), &FLAGS)?)
 }
 
 /// The files that `ramlet-bench texts` writes, of few documents.

@@ -9,7 +9,7 @@ use super::slice::slice_of;
 use super::tokens::TokenCheck;
 use crate::payload::{JsonRef, Path};
 use crate::schema::PayloadField;
-use crate::types::PointId;
+use crate::types::{FieldKind, PointId};
 
 /// A filter ready to be asked of many points; matching allocates only for escaped strings and text conditions.
 #[derive(Debug, Clone)]
@@ -63,16 +63,20 @@ struct Scope<'a> {
     outer: Option<&'a str>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// The payload index that a condition is about.
+    fn field(self, condition: &FieldCondition, path: &Path) -> Option<&'a PayloadField> {
+        let names = names_of(condition, path, self.outer);
+        let mut names = names.iter();
+        names.find_map(|name| self.fields.iter().find(|field| field.path == *name))
+    }
+
     /// A text condition.
     fn tokens(self, condition: &FieldCondition, path: &Path) -> Result<Option<TokenCheck>, String> {
         let FieldCheck::Match(asked) = &condition.check else {
             return Ok(None);
         };
-        let names = names_of(condition, path, self.outer);
-        let field = names
-            .iter()
-            .find_map(|name| self.fields.iter().find(|field| field.path == *name));
+        let field = self.field(condition, path);
         TokenCheck::new(
             asked,
             field.and_then(|field| Some((field.slot, field.text.as_ref()?))),
@@ -244,7 +248,9 @@ impl Node {
     fn field(condition: FieldCondition, scope: Scope<'_>) -> Result<Node, String> {
         let path = parse(&condition.key)?;
         let tokens = scope.tokens(&condition, &path)?;
-        let check = Check::new(&condition.check, tokens);
+        let field = scope.field(&condition, &path);
+        let are_uuids = field.is_some_and(|field| field.kind == FieldKind::Uuid);
+        let check = Check::new(&condition.check, tokens, are_uuids);
         Ok(Node::Field(Box::new(FieldNode {
             condition,
             path,

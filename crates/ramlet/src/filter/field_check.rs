@@ -6,6 +6,7 @@ use super::ast::{
 };
 use super::datetime::parse_datetime;
 use super::tokens::TokenCheck;
+use super::uuids::parse_uuid;
 use crate::payload::{Json, JsonRef, Number, Path};
 
 /// A check with its lists sorted and its texts cut.
@@ -17,6 +18,8 @@ pub(super) enum Check {
     Substring(String),
     Any(AnyOf),
     Except(AnyOf),
+    /// One of the ids, in whatever way it is written; the flag: any other value.
+    Uuids(Uuids, bool),
     Range(Range),
     DatetimeRange(DatetimeRange),
     GeoBoundingBox(GeoBoundingBox),
@@ -28,10 +31,15 @@ pub(super) enum Check {
 }
 
 impl Check {
-    /// `tokens`: of a text condition.
-    pub(super) fn new(check: &FieldCheck, tokens: Option<TokenCheck>) -> Check {
+    /// `tokens`: of a text condition; `are_uuids`: the field's index takes its values for these.
+    pub(super) fn new(check: &FieldCheck, tokens: Option<TokenCheck>, are_uuids: bool) -> Check {
         if let Some(tokens) = tokens {
             return Check::Tokens(tokens);
+        }
+        if let (true, FieldCheck::Match(asked)) = (are_uuids, check)
+            && let Some((uuids, is_except)) = Uuids::of(asked)
+        {
+            return Check::Uuids(uuids, is_except);
         }
         match check {
             FieldCheck::Match(Match::Value(value)) => Check::Value(value.clone()),
@@ -76,6 +84,8 @@ impl Check {
             Check::Value(wanted) => scalar_is(wanted, &json),
             Check::Any(list) => list_has(list, &json),
             Check::Except(list) => !matches!(json, Json::Null) && !list_has(list, &json),
+            Check::Uuids(uuids, false) => uuids.has(&json),
+            Check::Uuids(uuids, true) => !matches!(json, Json::Null) && !uuids.has(&json),
             Check::Range(range) => matches!(json, Json::Number(n) if range.contains(n.as_f64())),
             Check::GeoBoundingBox(bounds) => geo_point(value).is_some_and(|p| bounds.contains(p)),
             Check::GeoRadius(circle) => geo_point(value).is_some_and(|p| circle.contains(p)),
@@ -90,6 +100,39 @@ impl Check {
             Check::Substring(part) => text.contains(part.as_str()),
             Check::DatetimeRange(range) => parse_datetime(text).is_some_and(|micros| range.contains(micros)),
             _ => false,
+        }
+    }
+}
+
+/// Strings of which some are UUIDs: these are equal however they are written.
+#[derive(Debug, Clone)]
+pub(super) struct Uuids {
+    /// Both sorted.
+    ids: Vec<u128>,
+    others: AnyOf,
+}
+
+impl Uuids {
+    /// Of a condition on strings, and whether it is one on all others.
+    fn of(asked: &Match) -> Option<(Uuids, bool)> {
+        let (strs, is_except) = match asked {
+            Match::Value(Scalar::Str(text)) => (std::slice::from_ref(text), false),
+            Match::Any(AnyOf::Strs(strs)) => (strs.as_slice(), false),
+            Match::Except(AnyOf::Strs(strs)) => (strs.as_slice(), true),
+            _ => return None,
+        };
+        let mut ids: Vec<u128> = strs.iter().filter_map(|text| parse_uuid(text)).collect();
+        ids.sort_unstable();
+        let others = strs.iter().filter(|text| parse_uuid(text).is_none());
+        let others = sorted(&AnyOf::Strs(others.cloned().collect()));
+        Some((Uuids { ids, others }, is_except))
+    }
+
+    fn has(&self, json: &Json<'_>) -> bool {
+        let Json::Str(text) = json else { return false };
+        match parse_uuid(text) {
+            Some(id) => self.ids.binary_search(&id).is_ok(),
+            None => list_has(&self.others, json),
         }
     }
 }

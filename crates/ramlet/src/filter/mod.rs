@@ -18,6 +18,7 @@ mod parse;
 mod parse_check;
 mod slice;
 mod tokens;
+mod uuids;
 mod words;
 mod write;
 

@@ -1,5 +1,7 @@
 //! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
 
+use ramlet_format::component::Component;
+
 use super::cache_fill::{fill, is_warm, kept_whole};
 use super::{
     Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, take_segment_id,
@@ -18,7 +20,9 @@ use crate::memory::words::megabytes;
 use crate::recovery::manifest_store;
 use crate::schema::VectorField;
 use crate::segment::deletes::DeleteSet;
-use crate::segment::{Merged, RowSource, Segment, SegmentView, becomes_graph, refused_index};
+use crate::segment::{
+    Merged, Numbers, RowSource, Segment, SegmentView, VectorColumn, becomes_graph, refused_index,
+};
 use crate::shared::JobArena;
 use crate::write::writer::Writer;
 
@@ -156,6 +160,20 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
         })
 }
 
+/// Whether a segment was written before there was an index of tenants, so that their rows lie wherever they came.
+fn lacks_tenants_order(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    writer.schema.tenants().is_some()
+        && !view.segment.stays_as_it_is()
+        && !core.backoff.is_resting(Job::Index)
+        && core.shelf.spare_bytes() >= Numbers::bytes(view.live())
+        && view.segment.columns().any(lacks_rows_by_number)
+}
+
+/// Whether vectors lie in the order of their index alone.
+fn lacks_rows_by_number(column: &VectorColumn) -> bool {
+    matches!(column.index.kind(), "ivf" | "hnsw") && !column.is_by_row()
+}
+
 /// Segments to merge when nothing else is to do, so that searches look at few of them: all, or the small ones alone
 /// where one holds nearly everything; of these only some as long as more come. The last small one joins the large once searches
 /// have spent on it what that costs; those without an index get one before, once they have spent what this costs. Rows that waited
@@ -189,6 +207,14 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
     let spent: u64 = others.iter().map(|view| view.segment.spent()).sum();
     if !others.is_empty() && spent >= (rows(largest) + small).saturating_mul(merge_cost_beside(largest)) {
         return segments.to_vec();
+    }
+    let unordered = || {
+        segments
+            .iter()
+            .find(|view| lacks_tenants_order(core, writer, view))
+    };
+    if let (Moment::Idle, Some(view)) = (moment, unordered()) {
+        return vec![view.clone()];
     }
     let earner = alone(&|view| earns_an_index(core, writer, std::slice::from_ref(view)));
     earner.filter(|_| has_index(segments)).into_iter().collect()
@@ -345,9 +371,10 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
         return Ok(wanted);
     }
     let free = core.shelf.storage.free_bytes()?;
-    let views = chosen(core, writer, moment, &|views| disk_needed(views) <= free);
+    let needed = |views: &[SegmentView]| disk_needed(views) + copies_needed(writer, views);
+    let views = chosen(core, writer, moment, &|views| needed(views) <= free);
     if views.is_empty() {
-        let needed = disk_needed(&wanted);
+        let needed = needed(&wanted);
         let what = format!(
             "merging segments needs {} of free disk, there are {}: delete data or make the disk larger",
             megabytes(needed),
@@ -366,7 +393,28 @@ fn disk_needed(sources: &[SegmentView]) -> u64 {
     disk_needed_for(each)
 }
 
-/// The same for sources of so many bytes, rows, and live rows. One that gives back more than it writes may take what else is
+/// The same for vectors that are written by row beside an index for the first time.
+fn copies_needed(writer: &Writer, sources: &[SegmentView]) -> u64 {
+    let vectors = |view: &SegmentView| -> u64 {
+        let columns = view
+            .segment
+            .columns()
+            .filter(|column| lacks_rows_by_number(column));
+        let bytes = |slot| {
+            view.segment
+                .entry
+                .file(Component::Vector { slot })
+                .map_or(0, |file| file.bytes)
+        };
+        columns.map(|column| bytes(column.slot)).sum()
+    };
+    match writer.schema.tenants() {
+        Some(_) => sources.iter().map(vectors).sum(),
+        None => 0,
+    }
+}
+
+/// Free disk for sources of so many bytes, rows, and live rows. One that gives back more than it writes may take what else is
 /// kept free: it is the way back to a disk with room.
 fn disk_needed_for(sources: impl Iterator<Item = (u64, u32, u32)>) -> u64 {
     let (mut taken, mut live_bytes) = (0, 0);
@@ -466,6 +514,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             [one] => {
                 !has_other_codes(&writer, one) && fits_another_budget(core, &writer, one)
                     || was_refused(&one.segment)
+                    || lacks_tenants_order(core, &writer, one)
             }
             _ => false,
         };
@@ -506,6 +555,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         }
     };
     drop(progress);
+    let (merged, mut numbers) = merged.map_or((None, None), |(segment, numbers)| (Some(segment), numbers));
     if let (true, Some(segment), [source]) = (on_trial, &merged, &sources[..])
         && lacks_what_was_tried(segment, &source.segment)
     {
@@ -540,7 +590,13 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             .iter()
             .find(|s| s.segment.id() == source.segment.id());
         let now = now.expect("only jobs remove segments, one runs at a time");
-        carry(&now.deletes, &source.deletes, base, &mut deletes);
+        carry(
+            &now.deletes,
+            &source.deletes,
+            base,
+            numbers.as_mut(),
+            &mut deletes,
+        );
         base += source.live();
     }
     let newest = merged.clone();
@@ -550,6 +606,10 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     {
         // Not yet enough for an index.
         segment.note_spent(sources.iter().map(|source| source.segment.spent()).sum());
+    }
+    if let (Some(segment), None, Some(_)) = (&merged, &numbers, writer.schema.tenants()) {
+        // There was no memory for their order: it isn't tried again.
+        segment.note_stays();
     }
     segments.extend(merged.map(|segment| SegmentView { segment, deletes }));
     let applied_lsn = writer.manifest.applied_lsn;

@@ -1,6 +1,8 @@
 //! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
 
-use ramlet_index::{Allowed, Graph, IndexError, Ivf, RowFilter, RowSet, SearchStats, VectorIndex, Want};
+use ramlet_index::{
+    Allowed, Graph, IndexError, Ivf, RowFilter, RowSet, SearchStats, VectorIndex, Want, scan_rows,
+};
 use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -197,7 +199,9 @@ pub fn search_segment(
         _ => 0,
     };
     let _picked = rare.reserve(picked + rounds)?;
-    if let (Some(rows), Some(present), "flat") = (&mut rows, &column.present, found.index) {
+    if let (Some(rows), Some(present)) = (&mut rows, &column.present)
+        && column.is_by_row()
+    {
         *rows &= present;
     }
     let share = match context.filter.filter(|_| recheck) {
@@ -237,9 +241,22 @@ pub fn search_segment(
     io.enter(first_stage(found.index));
     let begun = io.now();
     index.set_clock(io.clock());
-    column
-        .index
-        .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?;
+    let together = rows.as_ref().and_then(|rows| column.rows_together(rows));
+    let is_together = together.is_some();
+    match together {
+        Some((file, range)) => scan_rows(
+            file,
+            range,
+            &scratch.query,
+            &mut allowed,
+            index,
+            io,
+            &mut scratch.top,
+        )?,
+        None => column
+            .index
+            .search(&scratch.query, &want, &mut allowed, index, io, &mut scratch.top)?,
+    }
     let checks = check.map(|check| check.watch).unwrap_or_default();
     found.stages = io.take_stages().map(Box::new);
     if let Some(stages) = &mut found.stages {
@@ -248,6 +265,9 @@ pub fn search_segment(
     }
     found.read_bytes = io.bytes() - bytes;
     note(&mut found, &want, column.index.as_ref(), &index.stats);
+    if is_together {
+        found.strategy = "together";
+    }
     segment.segment.note_spent(spent(&index.stats));
     Ok(found)
 }

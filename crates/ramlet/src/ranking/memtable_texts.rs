@@ -2,7 +2,7 @@
 //!
 //! | of each scored field, in the order of the schema | bytes |
 //! |---|---|
-//! | tokens | u32 |
+//! | length of the text | u32 |
 //! | distinct tokens | u32; `0xFFFFFFFF`: too many, they aren't here |
 //! | of each, ascending | u64: 48 bits of the token's XXH64, then how often it comes, 65,535 at most |
 //!
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::terms::Terms;
 use crate::payload::Path;
 use crate::schema::Schema;
-use crate::text::{COUNT_BITS, TextField, TokenHash, entry_of, tokens_of};
+use crate::text::{COUNT_BITS, TextField, TextLength, TokenHash, entry_of, tokens_of};
 
 /// Bytes that the tokens of a row take at most; of a longer one they are counted in its payload when they are asked for.
 const ROW_BYTES_MAX: usize = 64 << 10;
@@ -54,16 +54,16 @@ impl MemtableTexts {
         for field in &self.fields {
             let taken = out.len() - begin + HEAD;
             let mut counts = Counts::new(ROW_BYTES_MAX.saturating_sub(taken) / 8);
-            let (mut tokens, mut hash) = (0u32, TokenHash::default());
+            let (mut length, mut hash) = (TextLength::default(), TokenHash::default());
             tokens_of((&field.text, false), &field.path, payload, &mut |token| {
-                tokens = tokens.saturating_add(1);
+                length.add(&token);
                 hash.follow(&token);
                 if !counts.are_too_many {
                     counts.add(entry_of(hash.of(token.text)));
                 }
             });
             let entries = counts.finish();
-            out.extend_from_slice(&tokens.to_le_bytes());
+            out.extend_from_slice(&length.words().to_le_bytes());
             let kept = entries.as_ref().map_or(NOT_HERE, |entries| entries.len() as u32);
             out.extend_from_slice(&kept.to_le_bytes());
             for entry in entries.iter().flatten() {

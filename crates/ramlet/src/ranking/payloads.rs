@@ -2,7 +2,7 @@
 
 use super::terms::Terms;
 use crate::payload::Path;
-use crate::text::{TextField, tokens_of};
+use crate::text::{TextField, TextLength, tokens_of};
 
 /// A text field of which words are counted.
 pub struct Counted<'a> {
@@ -13,21 +13,21 @@ pub struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// The text's tokens, and by term how often it comes.
+    /// The text's length, and by term how often it comes.
     pub fn count(&self, payload: &[u8], counts: &mut [u32]) -> u32 {
         counts.fill(0);
-        let mut tokens = 0u32;
+        let mut length = TextLength::default();
         tokens_of(
             (self.field, self.terms.are_stopwords()),
             self.path,
             payload,
             &mut |token| {
-                tokens = tokens.saturating_add(1);
+                length.add(&token);
                 if let Some(place) = self.terms.place(token.text) {
                     counts[place] = counts[place].saturating_add(1);
                 }
             },
         );
-        tokens
+        length.words()
     }
 }

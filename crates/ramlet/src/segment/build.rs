@@ -21,7 +21,7 @@ use super::sink::{Sink, push_key};
 use super::sorter::Sorter;
 use super::source::{Reads, RowSource, renumbered};
 use super::sparse::ListsBuilder;
-use super::streams::{KEYS_BYTES, lane_of, merge};
+use super::streams::{lane_of, merge, tables_of};
 use super::table::split_row;
 use super::text::{self, TextBuilders};
 use crate::error::{Error, Result};
@@ -182,8 +182,21 @@ fn build_vectors(
         true => build_index(id, vector, source, rows as u32, job, files)?,
         false => None,
     };
-    if !index || lack.is_some() {
-        build_flat(id, vector, source, job, files)?;
+    match index && lack.is_none() {
+        false => build_rows(
+            id,
+            Component::Vector { slot: vector.slot },
+            vector,
+            source,
+            job,
+            files,
+        )?,
+        // The index has them in another order.
+        true if source.is_by_tenant() => {
+            let component = Component::VectorByTenant { slot: vector.slot };
+            build_rows(id, component, vector, source, job, files)?;
+        }
+        true => {}
     }
     build_presence(id, vector.slot, present, job, files)?;
     Ok(lack)
@@ -291,6 +304,7 @@ fn build_parts(
         rows: source,
         parts,
         part_bytes: vector.row_bytes(),
+        held_bytes: job.scratch_bytes / 4,
     };
     let lack = build_index(id, &clustered, &source, parts, job, files)?;
     if lack.is_none() {
@@ -303,14 +317,14 @@ fn build_parts(
 }
 
 /// Rows by number; rows without the vector are zeros.
-fn build_flat(
+fn build_rows(
     id: u64,
+    component: Component,
     vector: &VectorField,
     source: &dyn RowSource,
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<()> {
-    let component = Component::Vector { slot: vector.slot };
     let mut sink = Sink::create(job.storage.as_ref(), segment_file(id, component), component)?;
     let mut writer = RowsWriter::new(seed(id, component), vector.row_bytes() as u32);
     let absent = vec![0; vector.row_bytes()];
@@ -357,7 +371,11 @@ fn build_payload(
     )?;
     let mut writer = RecordsWriter::new(seed(id, Component::Payload));
     let whole = job.scratch_bytes;
-    let views = source.segments();
+    // Their tables are in the order of their rows.
+    let views = match source.is_by_tenant() {
+        true => &[],
+        false => source.segments(),
+    };
     let of_texts = TextBuilders::scratch_of(&job.schema.fields, job);
     let (merged_texts, cut_texts): (Vec<PayloadField>, Vec<PayloadField>) = job
         .schema
@@ -373,7 +391,7 @@ fn build_payload(
         .fields
         .iter()
         .cloned()
-        .partition(|field| has_tables(field, views, job.scratch_bytes / 2));
+        .partition(|field| tables_of(field, views, job.scratch_bytes / 2).is_some());
     let mut passes = sorted.chunks(FieldSorters::at_once(job));
     let mut indexes = FieldSorters::new(id, passes.next().unwrap_or_default(), job)?;
     source.payloads(job.io, &mut |payload| {
@@ -401,13 +419,6 @@ fn build_payload(
         built.push(merge_tables(id, field, views, job)?);
     }
     Ok(built)
-}
-
-/// Whether the table of a payload index can be made of those of the segments that are merged: all have one, and `bytes` are
-/// enough to read them side by side.
-fn has_tables(field: &PayloadField, views: &[SegmentView], bytes: usize) -> bool {
-    let has = |view: &SegmentView| view.segment.field(field.slot).is_some();
-    !views.is_empty() && views.len() * KEYS_BYTES <= bytes && views.iter().all(has)
 }
 
 /// The tables of a payload index of some segments become one.

@@ -4,6 +4,7 @@
 //! one sorted table per payload index. Only deletes change, and they live beside the segment.
 
 mod build;
+mod by_tenant;
 mod calibration;
 pub mod deletes;
 mod files;
@@ -43,6 +44,7 @@ use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation};
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, build, field_rows, note_field_rows};
+pub use by_tenant::{ByTenant, Numbers};
 use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_calibration, note_sampled, was_sampled};
 pub(crate) use files::graph_width;
@@ -53,8 +55,9 @@ pub use job::Job;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};
-pub use source::{Merged, RowSource};
+pub use source::{Merged, RowSource, RowsByNumber};
 pub use sparse::SparseColumn;
+use streams::RecordStream;
 pub use table::TableFile;
 pub use text::{
     Decoded, Directory, Gone, ListPart, Peaks, TextBuilders, TextColumn, bad_list, decoded_length,
@@ -450,6 +453,11 @@ impl Segment {
 
     pub fn payload<'a>(&'a self, row: u32, io: &mut IoContext, buf: &'a mut AnonBuf) -> Result<&'a [u8]> {
         self.body.payload.borrow(row, io, buf)
+    }
+
+    /// Reads payloads by ascending rows, past the caches.
+    fn payload_stream(&self) -> RecordStream<'_> {
+        RecordStream::new(&self.body.payload)
     }
 
     /// The payloads of some rows, ascending: what isn't in RAM is read at once.

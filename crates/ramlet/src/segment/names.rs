@@ -47,6 +47,7 @@ fn stem(component: Component) -> &'static str {
         Component::Product { .. } => "pq",
         Component::Residual { .. } => "rst",
         Component::Sq8 { .. } => "cmp",
+        Component::VectorByTenant { .. } => "ten",
         Component::Graph { .. } => "gra",
         Component::GraphMeta { .. } => "gme",
         Component::VectorRecords { .. } => "rec",

@@ -416,6 +416,8 @@ pub struct PartsSource<'a> {
     pub parts: u32,
     /// Bytes of a part.
     pub part_bytes: usize,
+    /// What rows that come in another order than theirs may take.
+    pub held_bytes: usize,
 }
 
 impl RowSource for PartsSource<'_> {
@@ -434,12 +436,19 @@ impl RowSource for PartsSource<'_> {
         each: &mut dyn FnMut(u32, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut part = 0;
-        self.rows.vectors(slot, job, &mut |_, row| {
+        let mut parts_of = |_: u32, row: &[u8]| {
             row.chunks_exact(self.part_bytes.max(1)).try_for_each(|bytes| {
                 part += 1;
                 each(part - 1, bytes)
             })
-        })
+        };
+        // Rows of a length of their own lie in their order, unless they get another.
+        match self.rows.is_by_tenant() {
+            true => self
+                .rows
+                .vectors_in_order(slot, self.held_bytes, job, &mut parts_of),
+            false => self.rows.vectors(slot, job, &mut parts_of),
+        }
     }
 
     fn vectors_in_order(

@@ -7,9 +7,11 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedPlace};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
+use super::SegmentView;
 use super::files::{RecordsFile, bad};
 use super::table::TableFile;
 use crate::error::{Error, Result};
+use crate::schema::PayloadField;
 use crate::segment::deletes::{DeleteSet, Ranks};
 
 /// Pages that are read of a file at once.
@@ -175,6 +177,24 @@ impl<'a> Renumbered<'a> {
             false => Some(self.base + row - self.ranks.rank(self.deletes, row)),
         }
     }
+
+    /// The row, of `all` before the merge, that is called so now.
+    pub fn row_before(&self, now: u32, all: u32) -> u32 {
+        let place = now - self.base;
+        if self.deletes.is_empty() {
+            return place;
+        }
+        // The last one that no more live rows are before.
+        let (mut low, mut high) = (place, all);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match middle - self.ranks.rank(self.deletes, middle) <= place {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low
+    }
 }
 
 /// One of the sorted files of a merge, at its next key.
@@ -269,6 +289,17 @@ fn sift<F>(heap: &mut [usize], mut at: usize, lanes: &[Lane<'_, F>]) {
         heap.swap(at, least);
         at = least;
     }
+}
+
+/// The tables of a payload index of segments that are merged, if all have one and `bytes` are enough to read them side by side.
+pub fn tables_of<'a>(
+    field: &PayloadField,
+    views: &'a [SegmentView],
+    bytes: usize,
+) -> Option<Vec<&'a TableFile>> {
+    let may = !views.is_empty() && views.len() * KEYS_BYTES <= bytes;
+    let mut tables = views.iter().map(|view| view.segment.field(field.slot));
+    may.then(|| tables.by_ref().collect::<Option<Vec<_>>>())?
 }
 
 /// A payload index's table of a segment that is merged, its keys with their new rows.

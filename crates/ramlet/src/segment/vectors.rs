@@ -17,6 +17,8 @@
 //!
 //! All this is cached ([`Caches`](crate::memory::eviction::Caches)): it goes when others need the memory, and comes back later.
 
+use std::ops::Range;
+
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
@@ -48,6 +50,9 @@ pub const RECALL: f32 = 0.95;
 /// What files are read into RAM through.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Vectors that are compared from first to last rather than found by an index: in runs they are read in the time of some ten of its reads.
+const TOGETHER_BYTES_MAX: u64 = 2 << 20;
+
 /// What memory is counted in.
 const PAGE_BYTES: u64 = 4096;
 
@@ -69,6 +74,8 @@ pub struct VectorColumn {
     /// What of a graph is in RAM.
     graph: Option<GraphInRam>,
     positions: Option<Positions>,
+    /// The same vectors by row, where rows lie by tenant and the index has another order.
+    by_tenant: Option<Flat>,
 }
 
 /// A file that has gone to RAM.
@@ -413,6 +420,10 @@ impl VectorColumn {
                 None => rows,
             }))
         };
+        let by_tenant = match entry.file(Component::VectorByTenant { slot }) {
+            Some(file) => Some(Flat::new(open_index_rows(shelf, id, file, io)?)),
+            None => None,
+        };
         Ok(VectorColumn {
             slot,
             index,
@@ -425,7 +436,31 @@ impl VectorColumn {
             coded_rows,
             graph: graph_ram,
             positions,
+            by_tenant,
         })
+    }
+
+    /// What reads rows that lie side by side at once.
+    pub fn in_row_order(&self) -> &dyn VectorIndex {
+        self.by_tenant.as_ref().map_or(self.index.as_ref(), |flat| flat)
+    }
+
+    /// Whether some file has its vectors by row: rows without one hold anything there.
+    pub fn is_by_row(&self) -> bool {
+        self.by_tenant.is_some() || self.index.kind() == "flat"
+    }
+
+    /// Rows `only` of a tenant, where they lie so near to each other that all are compared in the time of a few reads: their vectors,
+    /// and the range in which they are.
+    pub fn rows_together(&self, only: &RoaringBitmap) -> Option<(&RowsFile, Range<u32>)> {
+        let file = self.by_tenant.as_ref()?.file();
+        let range = only.min()?..only.max()? + 1;
+        let bytes = u64::from(range.len() as u32) * file.stride() as u64;
+        let is_in_ram = self
+            .cached_files
+            .iter()
+            .any(|cached| rank(cached.component) == EvictionRank::Rows && cached.missing() == 0);
+        (bytes <= TOGETHER_BYTES_MAX && !is_in_ram).then_some((file, range))
     }
 
     /// Where each row is in its index.

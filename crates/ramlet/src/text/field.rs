@@ -20,7 +20,13 @@ use crate::limits::TEXT_PARAMS_BYTES_MAX;
 /// |---|---|
 /// | 1 | stems by frostem |
 /// | 2 | the default tokenizer is `unicode`; a word that is left out, and the end of a value, leave a gap between positions |
-pub const ANALYSIS_REVISION: u32 = 2;
+/// | 3 | further forms of a word don't make a ranked text longer |
+pub const ANALYSIS_REVISION: u32 = 3;
+
+/// From which revision on the default tokenizer is `unicode`, and positions have gaps.
+const UNICODE: u32 = 2;
+/// From which on each word counts once in a text's length.
+const WORDS_COUNT_ONCE: u32 = 3;
 
 /// No language: such an index has the stop words and the stemmer that it is given, and no others.
 const NO_LANGUAGE: &str = "none";
@@ -184,22 +190,25 @@ impl TextField {
 
     /// Whether tables of this field have tokens that the present analysis would not make.
     pub fn is_outdated(&self) -> bool {
-        let now = if self.has_positions {
-            2
-        } else {
-            u32::from(self.has_stems())
-        };
-        self.tables() < now || self.is_default && self.revision < ANALYSIS_REVISION
+        self.tables() < self.depends() || self.is_default && self.revision < UNICODE
     }
 
     /// The revision that its tables depend on, at most.
     fn tables(&self) -> u32 {
-        let depends = if self.has_positions {
-            2
-        } else {
-            u32::from(self.has_stems())
-        };
-        self.revision.min(depends)
+        self.revision.min(self.depends())
+    }
+
+    /// The last revision that changed such tables.
+    fn depends(&self) -> u32 {
+        match () {
+            () if self.is_scored && self.is_unicode() => WORDS_COUNT_ONCE,
+            () if self.has_positions => UNICODE,
+            () => u32::from(self.has_stems()),
+        }
+    }
+
+    fn is_unicode(&self) -> bool {
+        self.options.tokenizer == Some(TokenizerKind::Unicode)
     }
 
     fn has_stems(&self) -> bool {
@@ -208,7 +217,7 @@ impl TextField {
 
     /// Whether words that are left out, and ends of values, count for positions.
     fn has_gaps(&self) -> bool {
-        self.revision >= 2
+        self.revision >= UNICODE
     }
 
     /// The tokenizer that leaves no stop word out, if the other one does.
@@ -249,7 +258,12 @@ impl TextField {
                 false => next,
             };
             next = position.saturating_add(1);
-            each(Token { position, ..token });
+            let is_further = token.is_further && self.revision >= WORDS_COUNT_ONCE;
+            each(Token {
+                position,
+                is_further,
+                ..token
+            });
         });
         *from = match next > begin && self.has_gaps() {
             true => next.saturating_add(VALUE_GAP),

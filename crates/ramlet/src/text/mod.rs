@@ -25,7 +25,7 @@ mod unicode;
 pub use bm25::{Bm25, Bm25Options};
 pub use field::{ANALYSIS_REVISION, TextField};
 pub use graphemes::{edge_before, edge_behind};
-pub use in_payload::tokens_of;
+pub use in_payload::{TextLength, tokens_of};
 pub use options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
 pub use scripts::{is_dense, words as for_words};
 pub use token_hash::{COUNT_BITS, TokenHash, entry_of, hash_of};

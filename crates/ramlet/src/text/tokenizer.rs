@@ -46,6 +46,8 @@ pub struct Token<'a> {
     pub position: u32,
     /// Whether it is the token before, of the same word, with more behind it.
     pub goes_on: bool,
+    /// Whether it is another form of a word, or a part of one, that another token stands for in the text's length.
+    pub is_further: bool,
 }
 
 /// See [`Tokenizer::remember`].
@@ -187,6 +189,7 @@ impl Tokenizer {
                         word,
                         position,
                         goes_on: false,
+                        is_further: false,
                     });
                 }
             }),
@@ -208,6 +211,7 @@ impl Tokenizer {
                         word: &piece[form.given(cut.from.clone())],
                         position: cut.place,
                         goes_on: false,
+                        is_further: cut.is_further,
                     });
                 };
                 match &mut memo {
@@ -247,6 +251,7 @@ impl Tokenizer {
                     word,
                     position,
                     goes_on: false,
+                    is_further: false,
                 });
             };
             match &mut memo {
@@ -316,6 +321,7 @@ impl Tokenizer {
                     word,
                     position,
                     goes_on,
+                    is_further: false,
                 });
             }
         }

@@ -38,6 +38,8 @@ pub struct Cut<'a> {
     pub text: &'a str,
     pub from: Range<usize>,
     pub place: u32,
+    /// Whether it is another form of a word that counts already.
+    pub is_further: bool,
 }
 
 /// What is cut at once: so much is held, and a longer word is several.
@@ -417,7 +419,7 @@ impl<'a> Rules<'a> {
         let (text, run) = (self.text, self.str(at));
         by_dictionary(run, &mut |word| {
             let start = word.as_ptr().addr() - text.as_ptr().addr();
-            self.tell(word, start..start + word.len());
+            self.tell(word, start..start + word.len(), false);
             self.pass(1);
         });
         at + 1
@@ -466,26 +468,30 @@ impl<'a> Rules<'a> {
     }
 
     fn main(&mut self, text: &str, runs: Range<usize>) {
-        self.tell(text, self.range(runs));
+        self.tell(text, self.range(runs), false);
     }
 
     fn main_joined(&mut self, parts: &[&str], runs: Range<usize>) {
+        self.tell_joined(parts, runs, false);
+    }
+
+    fn tell_joined(&mut self, parts: &[&str], runs: Range<usize>, is_further: bool) {
         let mut joined = std::mem::take(&mut self.cutter.joined);
         joined.clear();
         joined.extend(parts.iter().copied());
-        self.tell(&joined, self.range(runs));
+        self.tell(&joined, self.range(runs), is_further);
         self.cutter.joined = joined;
     }
 
     fn further(&mut self, text: &str, runs: Range<usize>) {
         if self.cutter.side == Side::Document {
-            self.main(text, runs);
+            self.tell(text, self.range(runs), true);
         }
     }
 
     fn further_joined(&mut self, parts: &[&str], runs: Range<usize>) {
         if self.cutter.side == Side::Document {
-            self.main_joined(parts, runs);
+            self.tell_joined(parts, runs, true);
         }
     }
 
@@ -498,9 +504,14 @@ impl<'a> Rules<'a> {
         self.cutter.place = self.cutter.place.saturating_add(runs);
     }
 
-    fn tell(&mut self, text: &str, from: Range<usize>) {
+    fn tell(&mut self, text: &str, from: Range<usize>, is_further: bool) {
         let place = self.cutter.place;
-        (self.each)(Cut { text, from, place });
+        (self.each)(Cut {
+            text,
+            from,
+            place,
+            is_further,
+        });
     }
 }
 

@@ -131,6 +131,12 @@ fn readers_see_every_point_once() {
                 .collect(),
         ))
         .unwrap();
+    // Segments are written in its order, while points go and come.
+    let tenants = FieldIndex {
+        kind: FieldKind::Integer,
+        params: Some(serde_json::json!({"type": "integer", "is_tenant": true})),
+    };
+    collection.create_payload_index("a", tenants).unwrap();
     let filter: Filter = serde_json::from_str(r#"{"must":[{"key":"keep","match":{"value":1}}]}"#).unwrap();
     let (done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -165,7 +165,8 @@ fn a_sparse_search_finds_the_best_of_all() {
     let collection = engine.collection("c").unwrap();
     let index = FieldIndex {
         kind: FieldKind::Integer,
-        params: None,
+        // Rows lie in its order, lists as well.
+        params: Some(serde_json::json!({"type": "integer", "is_tenant": true})),
     };
     collection.create_payload_index("odd", index).unwrap();
     let mut scratch = engine.scratch().unwrap();

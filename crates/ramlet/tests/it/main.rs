@@ -36,6 +36,7 @@ mod shortage;
 mod snapshots;
 mod stages;
 mod support;
+mod tenants;
 mod texts;
 mod upkeep;
 mod variety;

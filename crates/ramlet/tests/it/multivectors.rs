@@ -276,7 +276,8 @@ fn large_segments_have_an_index_over_parts() {
             .unwrap();
         let index = FieldIndex {
             kind: FieldKind::Integer,
-            params: None,
+            // Rows lie in its order, and so do their parts.
+            params: (distance == Distance::Dot).then(|| serde_json::json!({"is_tenant": true})),
         };
         collection.create_payload_index("n", index).unwrap();
         let queries: Vec<MultiVector> = (0..12).map(|_| near_centres(&mut rng, &centres)).collect();

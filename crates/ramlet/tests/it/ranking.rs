@@ -25,6 +25,11 @@ fn fields() -> Vec<(&'static str, Value)> {
             "nest[].t",
             json!({"type": "text", "stopwords": {"custom": ["w0"]}, "scoring": true, "phrase_matching": true}),
         ),
+        // Of the words some have two forms, as `C++` has.
+        (
+            "signs",
+            json!({"type": "text", "scoring": true, "phrase_matching": true}),
+        ),
     ]
 }
 
@@ -43,8 +48,29 @@ fn tokens(field: &str, texts: &[&str], is_query: bool, whole: bool) -> Vec<Place
             .flat_map(|(word, at)| (2..=word.len()).map(move |n| (word[..n].to_owned(), at)))
             .collect(),
         "nest[].t" => words.filter(|(word, _)| whole || *word != "w0").collect(),
+        "signs" if !is_query => words
+            .flat_map(|(word, at)| {
+                let form = word.strip_suffix("++").map(|word| (word.to_owned(), at));
+                [Some((word, at)), form].into_iter().flatten()
+            })
+            .collect(),
         _ => words.collect(),
     }
+}
+
+/// Each word counts once, whatever its forms.
+fn length(field: &str, texts: &[&str], whole: bool) -> usize {
+    tokens(field, texts, field == "signs", whole).len()
+}
+
+/// Some words with signs behind them.
+fn with_signs(text: &str) -> String {
+    let words = text.split(' ').zip(text.len()..);
+    let words = words.map(|(word, at)| match !word.is_empty() && at % 3 == 0 {
+        true => format!("{word}++"),
+        false => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Of a query; whether all of its words are stop words.
@@ -126,6 +152,7 @@ impl Data {
         if self.rng.below(10) > 0 {
             payload["word"] = json!(self.text(90));
         }
+        payload["signs"] = json!(with_signs(&self.text(20)));
         payload["prefix"] = match self.rng.below(5) {
             0 => json!([self.text(9), 7, self.text(9)]),
             _ => json!(self.text(12)),
@@ -155,12 +182,16 @@ impl Data {
         let mut asked: Vec<String> = asked.into_iter().map(|(word, _)| word).collect();
         let words = |placed: Vec<Placed>| placed.into_iter().map(|(word, _)| word).collect::<Vec<String>>();
         let all = self.points.iter();
-        let all: Vec<(u64, Vec<String>)> = all
-            .map(|(id, payload)| (*id, words(tokens(field, &texts(field, payload), false, whole))))
-            .filter(|(_, tokens)| !tokens.is_empty())
+        let all: Vec<(u64, Vec<String>, usize)> = all
+            .map(|(id, payload)| {
+                let texts = texts(field, payload);
+                let length = length(field, &texts, whole);
+                (*id, words(tokens(field, &texts, false, whole)), length)
+            })
+            .filter(|(_, tokens, _)| !tokens.is_empty())
             .collect();
         let n = all.len() as f64;
-        let average = all.iter().map(|(_, tokens)| tokens.len()).sum::<usize>() as f64 / n;
+        let average = all.iter().map(|(.., length)| length).sum::<usize>() as f64 / n;
         asked.sort();
         if !query.repeated {
             asked.dedup();
@@ -168,11 +199,11 @@ impl Data {
         let (k, b) = (query.k.unwrap_or(1.2), query.b.unwrap_or(0.75));
         let mut scores = BTreeMap::new();
         for word in &asked {
-            let df = all.iter().filter(|(_, tokens)| tokens.contains(word)).count() as f64;
-            for (id, tokens) in &all {
+            let df = all.iter().filter(|(_, tokens, _)| tokens.contains(word)).count() as f64;
+            for (id, tokens, length) in &all {
                 let tf = tokens.iter().filter(|token| *token == word).count() as f64;
                 if tf > 0.0 {
-                    let long = 1.0 - b + b * tokens.len() as f64 / average;
+                    let long = 1.0 - b + b * *length as f64 / average;
                     let idf = ((n - df + 0.5) / (df + 0.5) + 1.0).ln();
                     *scores.entry(*id).or_insert(0.0) += idf * tf * (k + 1.0) / (tf + k * long);
                 }
@@ -200,8 +231,9 @@ impl Data {
         ];
         for (field, _) in fields() {
             for round in 0..12 {
+                let text = self.text(5);
                 let query = TextQuery {
-                    text: self.text(5),
+                    text: if field == "signs" { with_signs(&text) } else { text },
                     repeated: round % 5 == 4,
                     k: [None, Some(0.0), Some(2.5)][round % 3],
                     b: [None, Some(0.0), Some(1.0)][round / 3 % 3],

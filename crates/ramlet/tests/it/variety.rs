@@ -291,8 +291,10 @@ impl Run {
             self.collection().delete_payload_index(field).unwrap();
         } else {
             self.indexed.insert(field);
+            // Rows lie in the order of the keywords from then on.
+            let params = (field == "k").then(|| json!({"type": "keyword", "is_tenant": true}));
             self.collection()
-                .create_payload_index(field, FieldIndex { kind, params: None })
+                .create_payload_index(field, FieldIndex { kind, params })
                 .unwrap();
         }
     }

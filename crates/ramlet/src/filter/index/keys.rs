@@ -4,6 +4,7 @@ use super::cover::z_order;
 use crate::filter::ast::GeoPoint;
 use crate::filter::field_check::{geo_point, is_filled};
 use crate::filter::parse_datetime;
+use crate::filter::uuids::parse_uuid;
 use crate::limits::{TEXT_KEY_BYTES_MAX, TEXT_KEYS_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
 use crate::text::TextField;
@@ -52,6 +53,11 @@ fn collect(path: &Path, payload: &[u8], add: &mut dyn FnMut(&mut Keys, JsonRef<'
         false
     });
     keys
+}
+
+/// Whether a key is a value of the index's kind.
+pub fn is_value(key: &[u8]) -> bool {
+    key.first() == Some(&VALUE)
 }
 
 /// Whether a key tells that the payload has the field, and not empty: one for each payload that has.
@@ -173,10 +179,6 @@ fn write_value(kind: FieldKind, value: JsonRef<'_>, out: &mut Vec<u8>) {
 
 fn on_earth(p: &GeoPoint) -> bool {
     (-180.0..=180.0).contains(&p.lon) && (-90.0..=90.0).contains(&p.lat)
-}
-
-pub(super) fn parse_uuid(text: &str) -> Option<u128> {
-    uuid::Uuid::try_parse(text).ok().map(|u| u.as_u128())
 }
 
 /// Appends the key of a string.

@@ -33,7 +33,7 @@ mod tokens;
 
 pub use estimate::{Cardinality, estimate};
 pub use facet::{FacetValue, facet_range, facet_value, keyword_with_key};
-pub use keys::{KEY_BYTES_MAX, emit_keys, emit_text_keys, is_presence};
+pub use keys::{KEY_BYTES_MAX, emit_keys, emit_text_keys, is_presence, is_value};
 pub(super) use names::{elements_of, names_of};
 pub use order::{order_range, order_value, order_values_of};
 pub use plan::{IndexPlan, plan};

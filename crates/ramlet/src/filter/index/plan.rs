@@ -3,13 +3,14 @@
 use super::cover::{Area, areas_of_box, areas_of_circle, areas_of_polygon, cover};
 use super::keys::{
     KEYWORD_BYTES, NULL, NUMBER, OTHER, PRESENT, VALUE, escape, float_bits, float_key, geo_key, int_key, key,
-    keyword_key, parse_uuid, uuid_key,
+    keyword_key, uuid_key,
 };
 use super::range::{KeyRange, merged};
 use crate::filter::ast::{
     AnyOf, DatetimeRange, FieldCheck, FieldCondition, Match, Range, Scalar, ValuesCount,
 };
 use crate::filter::parse_datetime;
+use crate::filter::uuids::parse_uuid;
 use crate::types::FieldKind;
 
 /// What an index says to a condition: the rows with a key in `ranges`, or with `negate` all other rows.
@@ -109,13 +110,13 @@ fn point(kind: FieldKind, value: &Scalar) -> (KeyRange, bool) {
         (FieldKind::Integer, Scalar::Int(i)) => (key(|k| int_key(*i, k)), true),
         (FieldKind::Bool, Scalar::Bool(b)) => (vec![VALUE, u8::from(*b)], true),
         (FieldKind::Float, Scalar::Int(i)) => (key(|k| float_key(VALUE, *i as f64, k)), false),
-        // Other spellings of the same time or id have the same key.
+        // Other spellings of the same time have the same key.
         (FieldKind::Datetime, Scalar::Str(s)) => match parse_datetime(s) {
             Some(micros) => (key(|k| int_key(micros, k)), false),
             None => (vec![OTHER], false),
         },
         (FieldKind::Uuid, Scalar::Str(s)) => match parse_uuid(s) {
-            Some(uuid) => (key(|k| uuid_key(uuid, k)), false),
+            Some(uuid) => (key(|k| uuid_key(uuid, k)), true),
             None => (vec![OTHER], false),
         },
         _ => (vec![OTHER], false),

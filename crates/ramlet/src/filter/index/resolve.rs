@@ -350,6 +350,11 @@ pub(super) fn field_plan(
         return None;
     }
     let mut plan = plan(kind, &field.condition)?;
+    let is_match = matches!(field.condition.check, FieldCheck::Match(_));
+    if kind == FieldKind::Uuid && is_match && !matches!(field.check, Check::Uuids(..)) {
+        // Its keys don't tell how an id is written.
+        plan.exact = false;
+    }
     if outer.is_some() {
         if plan.negate {
             return None;

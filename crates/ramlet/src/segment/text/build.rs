@@ -19,7 +19,7 @@ use crate::segment::job::Job;
 use crate::segment::names::{SCRATCH_PREFIX, seed, segment_file};
 use crate::segment::sink::{Sink, push_key};
 use crate::segment::sorter::Sorter;
-use crate::text::{TokenHash, tokens_of};
+use crate::text::{TextLength, TokenHash, tokens_of};
 
 /// Writes the ranked texts of a segment's fields, in one pass over its payloads.
 pub struct TextBuilders {
@@ -113,12 +113,14 @@ impl Building {
             ..
         } = self;
         inverter.begin_row(row);
+        let mut length = TextLength::default();
         if let Some(text) = field.scored() {
             let (mut hash, mut result) = (TokenHash::default(), Ok(()));
             tokens_of((text, false), path, payload, &mut |token| {
                 if result.is_err() {
                     return;
                 }
+                length.add(&token);
                 hash.follow(&token);
                 word.clear();
                 push_word(token.text, || hash.of(token.text), word);
@@ -130,8 +132,8 @@ impl Building {
             });
             result?;
         }
-        let tokens = inverter.end_row();
-        self.lengths.push(encoded_length(tokens.into()));
+        inverter.end_row();
+        self.lengths.push(encoded_length(length.words().into()));
         Ok(())
     }
 

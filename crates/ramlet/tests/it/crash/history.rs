@@ -433,7 +433,11 @@ fn index_of(field: &str) -> FieldIndex {
             FieldKind::Text,
             Some(serde_json::json!({"type": "text", "scoring": true, "phrase_matching": true})),
         ),
-        "k" => (FieldKind::Keyword, None),
+        // Rows lie in its order.
+        "k" => (
+            FieldKind::Keyword,
+            Some(serde_json::json!({"type": "keyword", "is_tenant": true})),
+        ),
         _ => (FieldKind::Integer, None),
     };
     FieldIndex { kind, params }
