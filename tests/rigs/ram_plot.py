@@ -68,8 +68,12 @@ def svg(lines, title, colours, peer):
         path = " ".join(f"{x.at(mb)},{y.at(qps)}" for mb, qps in points)
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         out += [f'<circle cx="{x.at(mb)}" cy="{y.at(qps)}" r="4" fill="{colour}"/>' for mb, qps in points]
-        mb, qps = points[-1]
-        out.append(f'<text x="{x.at(mb) + 10}" y="{y.at(qps) + 4}" fill="{colour}">{name}</text>')
+    # Beside the field, in the order of the lines' ends: lines that cross would run through names at their ends.
+    names = sorted(lines, key=lambda name: -lines[name][-1][1])
+    lowest = TOP
+    for name in names:
+        lowest = max(lowest + 18, y.at(lines[name][-1][1]) + 4)
+        out.append(f'<text x="{WIDTH - RIGHT + 10}" y="{lowest}" fill="{colours[name]}">{name}</text>')
     if peer:
         mb, qps = peer
         out.append(f'<rect x="{x.at(mb) - 5}" y="{y.at(qps) - 5}" width="10" height="10" fill="{COLOURS["recall 0.95"]}"/>')

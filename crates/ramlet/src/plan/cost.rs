@@ -6,7 +6,7 @@ use super::spec::Spec;
 
 /// A read of several pages is slower than one of a page by so much a page: 86,800 random reads a second of 4 KiB, 70,400 of 8, 52,700 of 16 and 34,900 of 32
 /// (records/2026-11-29-xeon-2core/ladder-3.txt).
-const FURTHER_PAGE: f64 = 0.21;
+const FURTHER_PAGE: f64 = 0.22;
 
 /// Nanoseconds of one core for what the machine's calibration doesn't measure, at 100 dimensions on the reference machine.
 ///
@@ -51,9 +51,10 @@ const COST: Coefficients = Coefficients {
 
 /// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON.
 ///
-/// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt; the profile of 768 dimensions in records/2026-11-29-xeon-2core/ladder-3.txt.
-const REQUEST: f64 = 25_000.0;
-const REQUEST_NUMBER: f64 = 220.0;
+/// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt, where each connection has a request at a time; the profile of 768 dimensions in
+/// records/2026-11-29-xeon-2core/ladder-3.txt.
+const REQUEST: f64 = 50_000.0;
+const REQUEST_NUMBER: f64 = 200.0;
 
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;

@@ -114,6 +114,47 @@ fn at_recall(points: &[(f64, f64)], recall: f64) -> Option<f64> {
     Some((low.1.ln() + share * (high.1 / low.1).ln()).exp())
 }
 
+/// What a server found of wide vectors in each budget, and what is planned for it.
+#[test]
+fn the_ladders_of_wide_vectors_are_predicted() {
+    let mut machine = Machine::default();
+    machine.cpu.ns_per_code = 0.62;
+    machine.cpu.ns_per_centroid = 2.05;
+    machine.disk.iops_depth64 = 88_000.0;
+    machine.disk.latency_us_p50 = 80.0;
+    let record = include_str!("../../../../records/2026-11-29-xeon-2core/ladder-3.txt");
+    let mut cells = 0;
+    let quiet = record.split("nothing beside them").nth(1).expect("the ladders");
+    for line in quiet.lines() {
+        let mut words = line.split(' ');
+        let (Some(dims), Some("dimensions,"), Some(memory)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        // Those of 1,536 dimensions are of two segments.
+        let dims: u64 = dims.parse().expect("dimensions");
+        let memory: u64 = memory.trim_end_matches("MB").parse().expect("MB");
+        let found = words.nth(3).expect("queries/s").replace(',', "");
+        let found: f64 = found.parse().expect("queries/s");
+        if dims > 768 {
+            continue;
+        }
+        let planned = plan(
+            &Spec::new(1_000_000, dims),
+            &machine,
+            &Memory::of_server(memory * MB),
+        );
+        let planned = planned.expect("a plan").chosen.speed.qps;
+        let ratio = planned / found;
+        assert!(
+            (0.7..=1.31).contains(&ratio),
+            "{dims} dimensions, {memory} MB: {planned} of {found}"
+        );
+        cells += 1;
+    }
+    assert_eq!(cells, 10);
+}
+
 /// What was measured on the reference machine in each budget, over its turns: queries a second within 30 %, RAM within 5 %.
 #[test]
 fn the_records_are_predicted() {
