@@ -116,7 +116,7 @@ fn numbers_that_make_no_sense_are_told_their_range() {
 
 #[test]
 fn next_to_nothing_is_no_zero() {
-    let (ok, text) = run("--points 1 --dim 1");
+    let (ok, text) = run("--points 1 --dim 1 --in-process");
     assert!(ok && text.starts_with("1 point x 1 "), "{text}");
     for figure in ["p50 < 0.01 ms", "> 1000000 queries/s", "< 1 us of CPU"] {
         assert!(text.contains(figure), "{figure}: {text}");
