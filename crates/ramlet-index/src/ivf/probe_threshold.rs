@@ -130,7 +130,7 @@ impl Within {
                     Rule::ProbeThreshold => of.threshold,
                     Rule::KthDistance => of.threshold - shift,
                 };
-                // Without branches: half of a build of a few thousand rows was spent here.
+                // Without branches: it is asked for each neighbour, for two rules and some seventy numbers of clusters.
                 ((of_rule <= threshold) | (of.nearer < first)) & (of.nearer < most)
             }
         }
