@@ -133,14 +133,8 @@ pub(crate) struct Buckets<'a> {
     buckets: Vec<Pieces>,
     piece_bytes: usize,
     pieces_at_once: usize,
-    reading: Mutex<Reading>,
+    reader: Mutex<Box<dyn BatchReader>>,
     _temporary: Temporary<'a>,
-}
-
-/// How pieces are read, and to where.
-struct Reading {
-    reader: Box<dyn BatchReader>,
-    buffer: AnonBuf,
 }
 
 /// Pieces read at once at most: one after another, pieces of 16 KiB took a fifth of an import's time.
@@ -199,10 +193,7 @@ impl<'a> BucketWriter<'a> {
             buckets,
             piece_bytes: self.piece_bytes,
             pieces_at_once: self.pieces_at_once,
-            reading: Mutex::new(Reading {
-                reader: self.temporary.reader(self.pieces_at_once)?,
-                buffer: AnonBuf::new(0),
-            }),
+            reader: Mutex::new(self.temporary.reader(self.pieces_at_once)?),
             _temporary: self.temporary,
         })
     }
@@ -234,11 +225,12 @@ impl Buckets<'_> {
         let Some(last) = places.len().checked_sub(1) else {
             return Ok(());
         };
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Gone when the bucket is: others use the memory in between.
+        let mut buffer = AnonBuf::new(0);
         for first in (0..=last).step_by(self.pieces_at_once) {
             let places = &places[first..(first + self.pieces_at_once).min(last + 1)];
-            self.read(places, &mut reading)?;
-            let mut rest = &reading.buffer[..];
+            self.read(places, &mut buffer)?;
+            let mut rest = &buffer[..];
             for (i, place) in places.iter().enumerate() {
                 let (before, pages) = self.pages_of(*place);
                 let (piece, later) = rest.split_at(pages);
@@ -261,8 +253,7 @@ impl Buckets<'_> {
     }
 
     /// The pages of pieces, one after another, in one batch.
-    fn read(&self, places: &[u32], to: &mut Reading) -> Result<()> {
-        let Reading { reader, buffer } = to;
+    fn read(&self, places: &[u32], buffer: &mut AnonBuf) -> Result<()> {
         let bytes = places.iter().map(|place| self.pages_of(*place).1).sum();
         buffer.ensure(bytes)?;
         let (mut reads, mut rest) = (Vec::with_capacity(places.len()), &mut buffer[..bytes]);
@@ -277,7 +268,10 @@ impl Buckets<'_> {
         match &mut reads[..] {
             // A ring isn't worth making for one.
             [read] => Ok(read.file.read_at(read.out, read.offset)?),
-            reads => Ok(reader.read_batch(reads)?),
+            reads => {
+                let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(reader.read_batch(reads)?)
+            }
         }
     }
 }
