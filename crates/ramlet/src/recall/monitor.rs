@@ -139,10 +139,9 @@ impl RecallMonitor {
         if !self.idle.load(Ordering::Relaxed) {
             return;
         }
-        let bytes = bytes_of(request);
-        if bytes > SAMPLE_BYTES_MAX {
+        let Some(bytes) = bytes_of(request).filter(|&bytes| bytes <= SAMPLE_BYTES_MAX) else {
             return;
-        }
+        };
         // Rather no sample than a search that waits.
         let (Ok(mut state), Ok(held)) = (self.state.try_lock(), from.reserve(bytes)) else {
             return;
@@ -359,17 +358,17 @@ fn is_usual(request: &SearchRequest) -> bool {
     request.params == usual && request.offset == 0 && (1..=LIMIT_MAX).contains(&request.limit)
 }
 
-/// Heap bytes of a kept request, about; a filter's strings are as long as its JSON.
-fn bytes_of(request: &SearchRequest) -> u64 {
+/// Heap bytes of a kept request, about; a filter's strings are as long as its JSON. `None`: its filter is too large to be looked at.
+fn bytes_of(request: &SearchRequest) -> Option<u64> {
     let vector = match &request.query {
         QueryVector::Vector(vector) => vector.bytes(),
         QueryVector::Id(_) => 0,
     };
-    let filter = request.filter.as_ref().map_or(0, filter_bytes);
-    (size_of::<Sample>() + request.using.len() + vector) as u64 + filter
+    let filter = request.filter.as_ref().map_or(Some(0), filter_bytes)?;
+    Some((size_of::<Sample>() + request.using.len() + vector) as u64 + filter)
 }
 
-fn filter_bytes(filter: &Filter) -> u64 {
+fn filter_bytes(filter: &Filter) -> Option<u64> {
     struct Count(u64);
     impl Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -386,10 +385,9 @@ fn filter_bytes(filter: &Filter) -> u64 {
         values: 1_024,
     };
     let mut count = Count(0);
-    match filter.check(&small).is_ok() && serde_json::to_writer(&mut count, filter).is_ok() {
-        true => 8 * count.0,
-        false => u64::MAX,
-    }
+    filter.check(&small).ok()?;
+    serde_json::to_writer(&mut count, filter).ok()?;
+    Some(8 * count.0)
 }
 
 /// `None`: nothing matches, so there is nothing to be found.
@@ -515,7 +513,48 @@ fn next(state: &mut u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_search_with_a_large_filter_is_not_kept() {
+        let bytes = |filter: serde_json::Value| {
+            let filter = serde_json::from_value(filter).expect("a filter");
+            bytes_of(&SearchRequest {
+                query: QueryVector::Id(PointId::Num(7)),
+                using: String::new(),
+                filter: Some(filter),
+                params: SearchParams::default(),
+                limit: 10,
+                offset: 0,
+                score_threshold: None,
+                with_payload: PayloadSelector::None,
+                with_vectors: VectorSelector::None,
+            })
+        };
+        let field = |of: serde_json::Value| json!({"key": "n", "match": of});
+        let kept = bytes(json!({"must": [field(json!({"any": (0..100).collect::<Vec<_>>()}))]}));
+        assert!(
+            kept.is_some_and(|bytes| (1_000..SAMPLE_BYTES_MAX).contains(&bytes)),
+            "{kept:?}"
+        );
+        let numbers: Vec<u32> = (0..100_000).collect();
+        let words: Vec<String> = numbers.iter().map(|n| format!("word{n}")).collect();
+        let nested = (0..30).fold(field(json!({"value": 1})), |inner, _| json!({"must": [inner]}));
+        for filter in [
+            json!({"must": [{"has_id": numbers}]}),
+            json!({"must": [field(json!({"any": numbers}))]}),
+            json!({"must_not": [field(json!({"any": words}))]}),
+            json!({"must": [field(json!({"except": words}))]}),
+            json!({"should": numbers[..4_000].iter().map(|n| field(json!({"value": n}))).collect::<Vec<_>>()}),
+            json!({"must": [nested]}),
+            json!({"must": [field(json!({"text": "w".repeat(1 << 20)}))]}),
+        ] {
+            let bytes = bytes(filter);
+            assert!(bytes.is_none_or(|bytes| bytes > SAMPLE_BYTES_MAX), "{bytes:?}");
+        }
+    }
 
     #[test]
     fn a_running_mean_follows_and_says_how_sure_it_is() {
