@@ -11,6 +11,7 @@ mod import;
 mod log_lines;
 mod machine;
 mod output;
+mod panics;
 mod plan;
 mod profile;
 mod redirect;

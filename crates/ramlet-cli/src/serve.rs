@@ -18,6 +18,7 @@ use crate::args::{LogFormat, ServeArgs};
 use crate::descriptors;
 use crate::log_lines::JsonLines;
 use crate::output::many;
+use crate::panics;
 use crate::profile;
 use crate::serve_settings::Settings;
 use crate::settings::Sources;
@@ -33,6 +34,7 @@ const ENGINE_THREADS: usize = 2;
 pub fn run(args: &ServeArgs) -> Result<()> {
     let said = Sources::new(&args.config, args.config_dir.as_deref())?;
     let log_level = begin_log(args, &said)?;
+    panics::log();
     for file in said.files() {
         tracing::info!("settings of {}", file.display());
     }
