@@ -1,5 +1,6 @@
 """The promise under a real limit: 64 MB in a memory cgroup of 64 MB, while ingesting, merging, searching and under hostile requests."""
 
+import json
 import random
 import socket
 import threading
@@ -219,81 +220,49 @@ def by_grpc(server):
     return ask
 
 
-@pytest.mark.parametrize("limited", [16_000_000, 32_000_000], indirect=True)
-def test_more_clients_than_places_take_turns(limited):
+@pytest.mark.parametrize("limited", [32_000_000], indirect=True)
+def test_what_a_search_lists_is_in_the_budget(limited):
+    """Lists of candidates grow with limit, oversampling and effort, a kept query with its filter: all are reserved, refused with numbers, and given back."""
     server, group = limited
-    http = server.http()
-    http.call("PUT", "/collections/crowd", {"vectors": {"size": 2, "distance": "Dot"}})
-    http.call("PUT", "/collections/crowd/points?wait=true", {"points": [{"id": i, "vector": [i, 1]} for i in range(9)]})
-    http.close()
-    stop, failures, counts = threading.Event(), [], {}
+    http, rng, dim = server.http(timeout=120), random.Random(9), 100
+    http.call("PUT", "/collections/c", {"vectors": {"size": dim, "distance": "Cosine"}})
+    centres = [[rng.randrange(200) for _ in range(dim)] for _ in range(50)]
 
-    def client(name, ask):
-        try:
-            while not (stop.is_set() and counts[name]):
-                counts[name] += ask()
-                time.sleep(0.01)
-        except Exception as error:  # noqa: BLE001  told by the test's thread
-            failures.append(f"{name}: {error!r}")
+    def near():
+        return [number + rng.randrange(56) for number in rng.choice(centres)]
 
-    asks = {f"rest {n}": by_rest(server) for n in range(50)} | {f"grpc {n}": by_grpc(server) for n in range(16)}
-    counts.update(dict.fromkeys(asks, 0))
-    threads = [threading.Thread(target=client, args=each, daemon=True) for each in asks.items()]
-    for thread in threads:
-        thread.start()
-    time.sleep(3)
-    stop.set()
-    for thread in threads:
-        thread.join(60)
-    assert not failures, failures
-    assert all(counts.values()), f"never answered: {[name for name, count in counts.items() if not count]}"
-    assert server.alive() and group.oom_kills() == 0
+    for start in range(0, 50_000, 1_000):
+        points = [{"id": i, "vector": near(), "payload": {"n": i}} for i in range(start, start + 1_000)]
+        http.call("PUT", "/collections/c/points?wait=false", {"points": points})
+    wait_until_green(server, "/collections/c")
+    words = {"must_not": [{"key": "n", "match": {"any": list(range(20_000))}}]}
+    parts = {"should": [{"key": "n", "range": {"gte": i, "lt": i + 0.5}} for i in range(2_000)]}
+    asked = [
+        {"limit": 10_000, "params": {"quantization": {"oversampling": 100}}},
+        {"limit": 10, "params": {"quantization": {"oversampling": 1e6}}},
+        {"limit": 2_000, "params": {"hnsw_ef": 10_000_000}},
+        {"limit": 2_000, "params": {"quantization": {"rescore": False}}},
+        {"limit": 5, "filter": words},
+        {"limit": 5, "filter": parts},
+    ]
+    statuses = set()
 
+    def ask(body):
+        mine = server.http(timeout=120)
+        status, _, _ = mine.raw("POST", "/collections/c/points/query", json.dumps({**body, "query": near()}))
+        statuses.add(status)
+        mine.close()
 
-@pytest.mark.parametrize("limited", [135_000_000], indirect=True)
-def test_many_collections(limited):
-    server, group = limited
-    http, each = server.http(), 20
-    for n in range(200):
-        http.call("PUT", f"/collections/m{n}", {"vectors": {"size": 64, "distance": "Dot"}})
-        points = [{"id": i, "vector": [n, i] + [0] * 62, "payload": {"n": n}} for i in range(each)]
-        http.call("PUT", f"/collections/m{n}/points?wait=true", {"points": points})
-    for restarted in (False, True):
-        if restarted:
-            server.stop()
-            server.start()
-            http = server.http()
-        for n in range(200):
-            hits = http.result("POST", f"/collections/m{n}/points/query", {"query": [0, 1] + [0] * 62, "limit": 3, "with_payload": True})
-            assert [(hit["id"], hit["payload"]["n"]) for hit in hits["points"]] == [(i, n) for i in (19, 18, 17)], n
-    assert group.oom_kills() == 0
-
-
-@pytest.mark.parametrize(("limited", "tokenizer", "words", "letters"), [(LIMIT, "prefix", 45_000, 30), (32_000_000, "prefix", 54_000, 12), (32_000_000, "word", 54_000, 12)], indirect=["limited"])
-def test_a_text_of_many_words_is_flushed_in_the_memory_there_is(limited, tokenizer, words, letters):
-    """One text with more distinct words than there is memory for: by piece, and found as it was before the flush."""
-    server, group = limited
-    rng = random.Random(1)
-    http = server.http(timeout=120)
-    http.call("PUT", "/collections/t", {"vectors": {}})
-    schema = {"type": "text", "tokenizer": tokenizer, "scoring": True}
-    http.call("PUT", "/collections/t/index?wait=true", {"field_name": "t", "field_schema": schema})
-    all_words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=letters)) for _ in range(words)]
-    http.call("PUT", "/collections/t/points?wait=true", {"points": [{"id": 1, "vector": {}, "payload": {"t": " ".join(all_words)}}]})
-    asked = [all_words[0], all_words[-1] + " " + all_words[7], all_words[9][:3], "nothing"]
-
-    def found():
-        results = [http.result("POST", "/collections/t/points/query", {"query": {"text": text}, "using": "t", "limit": 3}) for text in asked]
-        return [[(hit["id"], hit["score"]) for hit in result["points"]] for result in results]
-
-    before = found()
-    assert before[0] and before[1] and not before[3]
-    for start in range(100, 6_100, 100):
-        points = [{"id": start + n, "vector": {}, "payload": {"x": "y" * 4_000}} for n in range(100)]
-        http.call("PUT", "/collections/t/points?wait=true", {"points": points})
-    wait_until_green(server, "/collections/t")
-    explained = http.call("POST", "/collections/t/points/query", {"query": {"text": asked[0]}, "using": "t", "params": {"explain": True}})
-    assert "'index': 'text'" in str(explained), "it is in a segment, and has lists"
-    assert found() == before
-    assert group.oom_kills() == 0 and server.alive()
+    for body in asked:
+        threads = [threading.Thread(target=ask, args=(body,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        alive(server, group, f"after {str(body)[:100]}")
+    assert 200 in statuses and statuses <= {200, 413, 429}, statuses
+    assert "panicked" not in server.log(100_000)
+    # Nobody searches: what they listed is gone.
+    allocated = http.result("GET", "/memory")["allocator"]["allocated"]
+    assert allocated < 8_000_000, allocated
     http.close()

@@ -54,7 +54,7 @@ class Run:
         self._watch_sockets()
         self.server = Server(Path(work) / "data", memory, ["--threads", str(threads)] if threads else [], cgroup=self.group)
         self.answers, self.problems, self.lock = collections.Counter(), [], threading.Lock()
-        self.acked = 0
+        self.acked, self.panics = 0, 0
 
     def _watch_sockets(self):
         """Version 1 counts socket buffers apart, and only once they have a limit."""
@@ -406,6 +406,16 @@ def s_search(run):
     run.all([lambda: run.ask("POST", "/collections/small/points/query", {**query, "limit": 10, "offset": 900_000})] * 4, 4)
 
 
+def s_searches_for_many(run):
+    """What each thread lists grows with the limit, the oversampling and the effort."""
+    for limit, params in [(1_000, {"oversampling": 100}), (10_000, {"oversampling": 1_000}), (10, {"oversampling": 100_000}), (5_000, {"rescore": False})]:
+        body = {"query": [0.3] * DIM, "limit": limit, "params": {"quantization": params}}
+        run.all([lambda b=body: run.ask("POST", "/collections/small/points/query", b)] * 12, 12)
+    for effort in (10_000, 10_000_000):
+        body = {"query": [0.3] * DIM, "limit": 2_000, "params": {"hnsw_ef": effort}}
+        run.all([lambda b=body: run.ask("POST", "/collections/small/points/query", b)] * 12, 12)
+
+
 def s_batch(run):
     one = {"query": [0.2] * DIM, "limit": 10, "with_payload": True}
     run.all([lambda: run.ask("POST", "/collections/small/points/query/batch", {"searches": [one] * 1000})] * 4, 4)
@@ -734,7 +744,7 @@ def s_released(run):
 SCENARIOS = {
     name[2:]: globals()[name]
     for name in (
-        "s_small_vectors s_filters s_scroll s_scroll_all s_large_batches s_search s_batch s_idle_connections s_slow_clients s_chunked s_hostile_json s_set_payload_by_filter "
+        "s_small_vectors s_filters s_scroll s_scroll_all s_large_batches s_search s_searches_for_many s_batch s_idle_connections s_slow_clients s_chunked s_hostile_json s_set_payload_by_filter "
         "s_facets_and_groups s_prefetch s_gzip_bombs s_streams s_snapshots s_released s_restart s_all_at_once s_large_vectors s_large_payloads "
         "s_many_indexes s_delete_all s_many_collections"
     ).split()
@@ -785,6 +795,10 @@ def torture(memory, arguments):
             if not run.server.alive():
                 run.problem(f"the server died: {run.server.log(5)}")
                 run.server.start(timeout=300)
+            panics = [line for line in run.server.log(100_000).splitlines() if "panicked at" in line]
+            for line in panics[run.panics :]:
+                run.problem(line)
+            run.panics = len(panics)
             here = {
                 "s": round(time.monotonic() - started, 1),
                 "oom_kills": killed,

@@ -47,6 +47,10 @@ impl VectorIndex for Flat {
         scan_rows(&self.rows, 0..self.rows.rows(), query, allowed, scratch, io, top)
     }
 
+    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+        0
+    }
+
     fn read_rows(
         &self,
         rows: &[u32],

@@ -96,6 +96,10 @@ pub trait VectorIndex: Send + Sync {
         top: &mut TopK,
     ) -> Result<()>;
 
+    /// Bytes of heap that such a search takes for as long as it lasts, beyond what `scratch` keeps for the next one. The caller reserves
+    /// them: they grow with `k`, the effort, the dimensions and what a filter names.
+    fn search_bytes(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64;
+
     /// Shows `each` the encoded vectors of these rows, in whatever order reads them cheapest; rows without a vector
     /// are left out. An error of `each` ends it.
     fn read_rows(

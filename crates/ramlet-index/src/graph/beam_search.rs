@@ -27,14 +27,24 @@ pub(crate) struct GraphLists {
 }
 
 impl GraphLists {
-    /// Bytes that a beam search for the `k` nearest takes as long as it lasts, beyond what is kept for the next.
-    pub(crate) fn bytes_for(k: usize) -> u64 {
-        TopK::bytes_for(k.saturating_sub(MET_USUAL)) as u64
+    /// Bytes that a beam search for the `k` nearest among `room` nodes takes as long as it lasts, beyond what stays for the next.
+    pub(crate) fn bytes_for(k: usize, room: usize) -> u64 {
+        let known = room.saturating_sub(CANDIDATES_KEPT) * size_of::<Known>();
+        (TopK::bytes_for(k.saturating_sub(MET_USUAL)) + known) as u64
+    }
+
+    /// Gives back what only a large search needs.
+    pub(super) fn trim(&mut self) {
+        if self.met.k() > MET_USUAL {
+            self.met = TopK::default();
+        }
+        self.candidates.shrink_to(CANDIDATES_KEPT);
     }
 }
 
-/// Known nodes that a usual search keeps.
+/// Known nodes that a usual search keeps, and most that stay for the next.
 const CANDIDATES_USUAL: usize = 512;
+const CANDIDATES_KEPT: usize = 4096;
 
 /// Rows met that a usual search keeps.
 pub(super) const MET_USUAL: usize = 128;

@@ -4,7 +4,7 @@ use ramlet_io::{IoContext, SearchStage};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use super::beam_search::{BeamSearch, GraphLists, MET_USUAL};
+use super::beam_search::{BeamSearch, GraphLists};
 use super::disk_graph::Graph;
 use super::expected::Expected;
 use super::layout::Node;
@@ -47,11 +47,6 @@ enum Way {
 }
 
 impl Graph {
-    /// Bytes that a beam search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
-    pub fn bytes_for_beam_search(k: usize) -> u64 {
-        GraphLists::bytes_for(k)
-    }
-
     /// What a search for the `wanted` nearest is expected to take.
     pub fn expected(&self, want: &Want, wanted: f64) -> Expected {
         let recall = want.recall.unwrap_or(self.recall);
@@ -91,6 +86,16 @@ impl Graph {
         }
     }
 
+    /// Nodes that a beam search knows at any time which is expected to visit `wanted`.
+    fn room_for(&self, wanted: f64) -> usize {
+        let room = match &self.ram {
+            // What fewer edges lead to is less: more nodes are visited for the same.
+            Some(ram) => wanted / ram.share(self.degree()).powf(RAM_POWER),
+            None => wanted * ROOM,
+        };
+        (room as usize).clamp(ROOM_MIN, ROOM_MAX)
+    }
+
     fn check(&self, query: &Query) -> Result<()> {
         let shape = self.meta.shape;
         if (query.metric(), query.element(), query.dims()) == (shape.metric, shape.element, shape.dims) {
@@ -120,17 +125,14 @@ impl Graph {
         };
         let wanted = expected.reads.max(search.top.k() as f64);
         if let Some(ram) = &self.ram {
-            // What fewer edges lead to is less: more nodes are visited for the same.
-            let room = (wanted / ram.share(self.degree()).powf(RAM_POWER)) as usize;
-            beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
+            beam.start(search.query.floats(), self.room_for(wanted), stats);
             beam.in_ram(ram, stats);
             let before = io.enter(SearchStage::Rows);
             let done = rescore(&mut beam, search, io, stats);
             io.enter(before);
             return done;
         }
-        let room = (wanted * ROOM) as usize;
-        beam.start(search.query.floats(), room.clamp(ROOM_MIN, ROOM_MAX), stats);
+        beam.start(search.query.floats(), self.room_for(wanted), stats);
         let patience = (expected.patience.ceil() as u64).max(1);
         let mut stale = 0;
         let mut met = std::mem::take(&mut beam.lists.met);
@@ -162,9 +164,7 @@ impl Graph {
                 break;
             }
         }
-        if met.k() <= MET_USUAL {
-            beam.lists.met = met;
-        }
+        beam.lists.met = met;
         Ok(())
     }
 
@@ -345,7 +345,10 @@ impl VectorIndex for Graph {
         match (way, only) {
             (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
             (Way::BeamSearch(expected), _) => {
-                self.beam_search(&mut search, expected, own.of(), buf, io, stats)?;
+                let of_beam: &mut GraphLists = own.of();
+                let done = self.beam_search(&mut search, expected, of_beam, buf, io, stats);
+                of_beam.trim();
+                done?;
                 if search.top.len() == search.top.k() {
                     return Ok(());
                 }
@@ -357,6 +360,15 @@ impl VectorIndex for Graph {
                 }
             }
             (Way::All | Way::Listed, _) => self.all(&mut search, buf, io, stats),
+        }
+    }
+
+    fn search_bytes(&self, _: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
+        match self.way(want, allowed, k) {
+            Way::BeamSearch(expected) => {
+                GraphLists::bytes_for(k, self.room_for(expected.reads.max(k as f64)))
+            }
+            Way::All | Way::Listed => 0,
         }
     }
 

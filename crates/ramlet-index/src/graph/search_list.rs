@@ -27,6 +27,14 @@ pub(crate) struct SearchList {
 }
 
 impl SearchList {
+    /// Forgets all if it has room for more nodes than that, and keeps so much room.
+    pub(crate) fn shrink_to(&mut self, room: usize) {
+        if self.known.capacity() > room {
+            self.known = Vec::with_capacity(room);
+            self.first = 0;
+        }
+    }
+
     /// Forgets all; allocates when `room` is larger than ever before.
     pub(crate) fn clear(&mut self, room: usize) {
         self.known.clear();

@@ -23,9 +23,9 @@ use crate::scan::Search;
 use crate::vector_index::CodesWanted;
 
 /// Candidates kept until they must be looked through: at least so many, and so many times the rows that are wanted.
-const CANDIDATES_MIN: usize = 1024;
+pub(super) const CANDIDATES_MIN: usize = 1024;
 const CANDIDATES_PER_WANTED: usize = 4;
-/// But, unless more rows are wanted, at most so many (1.5 MiB).
+/// But, unless more rows are wanted, at most so many (2.8 MiB).
 const CANDIDATES_MAX: usize = 1 << 16;
 
 /// Rows read at once. The first show where the k-th distance is, and later ones need not be read then. (Replayed on
@@ -134,7 +134,32 @@ pub(super) struct Candidates {
     positions: Vec<u32>,
 }
 
+/// Candidates that are kept of so many wanted, until they must be looked through.
+pub(super) fn room_for(oversampled: usize) -> usize {
+    let room = oversampled.saturating_mul(CANDIDATES_PER_WANTED);
+    room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(oversampled)
+}
+
 impl Candidates {
+    /// Bytes a candidate, in the list and in the working lists of `settle`.
+    const BYTES: usize =
+        size_of::<Candidate>() + size_of::<f32>() + size_of::<(f32, u32)>() + size_of::<u32>();
+
+    /// Bytes where so many rows are wanted, beyond what stays for the next search.
+    pub(super) fn bytes_for(oversampled: usize) -> u64 {
+        match room_for(oversampled) {
+            CANDIDATES_MIN => 0,
+            room => (room * Candidates::BYTES + TopK::bytes_for(oversampled)) as u64,
+        }
+    }
+
+    /// Gives back what a search for many rows needed.
+    pub(super) fn trim(&mut self) {
+        if self.room > CANDIDATES_MIN {
+            *self = Candidates::default();
+        }
+    }
+
     /// `oversampled` rows will be chosen from; `more` may be added between two looks at [`Candidates::is_full`].
     pub(super) fn start(&mut self, oversampled: usize, filtered: bool, more: usize, known: Known) {
         self.list.clear();
@@ -142,8 +167,7 @@ impl Candidates {
         (self.known, self.corrected, self.alone_read) = (known, false, 0);
         (self.filtered, self.admitted, self.oversampled) = (filtered, 0, oversampled);
         self.alone = false;
-        let room = oversampled.saturating_mul(CANDIDATES_PER_WANTED);
-        self.room = room.clamp(CANDIDATES_MIN, CANDIDATES_MAX).max(oversampled);
+        self.room = room_for(oversampled);
         self.list.reserve_exact(self.room + more);
         self.positions.clear();
         self.positions.reserve_exact(self.room + more);

@@ -6,14 +6,12 @@ use ramlet_memory::AnonBuf;
 use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use super::products::Products;
-use super::row_bitmap::RowBitmap;
 use super::sq8_rows::Sq8Rows;
 use crate::cached_rows::CachedRows;
 use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
 use crate::quant::Rotation;
 use crate::reading::check_stride;
-use crate::rounds::Rounds;
 use crate::rows_file::RowsFile;
 use crate::{CodeKind, Element, Metric};
 
@@ -79,16 +77,6 @@ impl Ivf {
             meta,
             recall,
         })
-    }
-
-    /// Bytes that a search of so many rows takes for as long as it lasts, where a bitmap says which may be found.
-    pub fn bytes_for_listed(rows: u32) -> u64 {
-        RowBitmap::bytes_for(rows)
-    }
-
-    /// Bytes that a search for the `k` nearest takes for as long as it lasts, to know when it has gone far enough.
-    pub fn bytes_for_rounds(k: usize) -> u64 {
-        Rounds::bytes_for(k)
     }
 
     /// The files of codes that were built beside the rows, whether this opening searches them or not; of SQ8 rows, whether it has them.

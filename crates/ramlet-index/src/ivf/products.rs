@@ -25,12 +25,6 @@ use crate::{CodeKind, TopK};
 /// Groups scanned between two looks at how many candidates there are.
 pub(super) const GROUPS: u32 = 64;
 
-/// Candidates kept until they must be read: at least so many, and so many times the rows that are wanted.
-pub(super) const CANDIDATES_MIN: usize = 1024;
-pub(super) const CANDIDATES_PER_WANTED: usize = 4;
-/// But, unless more rows are wanted, at most so many (768 KiB).
-pub(super) const CANDIDATES_MAX: usize = 1 << 16;
-
 /// Deviations at least by which rows may be off that others are dropped for, before anything was read.
 const DROPPED_BY: f32 = 2.5;
 
@@ -247,6 +241,28 @@ impl ProductLists {
         self.known.start(oversampled, filtered, per_scan, known);
     }
 
+    /// Bytes where so many rows are wanted, beyond what [`Candidates::bytes_for`] says and what stays for the next search.
+    pub(super) fn bytes_for(oversampled: usize) -> u64 {
+        match candidates::room_for(oversampled) {
+            candidates::CANDIDATES_MIN => 0,
+            room => {
+                let of_room = room * (size_of::<Candidate>() + size_of::<u32>());
+                let of_reads = oversampled * (size_of::<(u64, u32)>() + size_of::<u32>());
+                (of_room + of_reads + TopK::bytes_for(oversampled)) as u64
+            }
+        }
+    }
+
+    /// Gives back what a search for many rows needed.
+    pub(super) fn trim(&mut self) {
+        self.known.trim();
+        if self.room > candidates::CANDIDATES_MIN {
+            (self.candidates, self.blocks) = (Vec::new(), Vec::new());
+            self.uppers = TopK::default();
+            self.room = 0;
+        }
+    }
+
     /// For codes that don't. `sq8`: whether a filter must be asked about rows that are looked at in SQ8 rows, and what is known of
     /// rows without reading them.
     pub(super) fn start(
@@ -268,10 +284,7 @@ impl ProductLists {
         self.candidates.clear();
         self.uppers.clear(if narrows { oversampled } else { 0 });
         self.narrows = narrows;
-        self.room = oversampled
-            .saturating_mul(CANDIDATES_PER_WANTED)
-            .clamp(CANDIDATES_MIN, CANDIDATES_MAX)
-            .max(oversampled);
+        self.room = candidates::room_for(oversampled);
         self.candidates.reserve_exact(self.room + per_scan);
         self.blocks.reserve(self.room);
         self.missing.clear();

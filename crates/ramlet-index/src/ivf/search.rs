@@ -6,10 +6,13 @@ use ramlet_io::IoContext;
 use ramlet_kernels::unpacked;
 use ramlet_memory::AnonBuf;
 
+use super::candidates::Candidates;
 use super::codes::Codes;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
+use super::products::ProductLists;
 use super::ranked::Ranked;
+use super::row_bitmap::RowBitmap;
 use super::visit_order::sort_more;
 use super::way::Way;
 use crate::cached_rows::CachedRows;
@@ -20,6 +23,7 @@ use crate::positions::read_listed;
 use crate::quant::Rotation;
 use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
+use crate::rounds::Rounds;
 use crate::scan::{RowNumber, Search};
 use crate::scratch::IndexScratch;
 use crate::search_stats::SearchStats;
@@ -72,6 +76,21 @@ impl Ivf {
             ..want.codes
         };
         Want { codes, ..*want }
+    }
+
+    /// Bytes of lists for searching codes.
+    fn bytes_for_lists(&self, want: &Want, k: usize) -> u64 {
+        let oversampled = self.oversampled(k, want);
+        let known = Candidates::bytes_for(oversampled);
+        let lists = match (&self.codes, &self.products) {
+            (None, None) => return 0,
+            (None, Some(products)) if products.numbers.is_none() => {
+                let of_products = ProductLists::bytes_for(oversampled);
+                of_products + self.sq8_beside(products).map_or(0, |_| known)
+            }
+            _ => known,
+        };
+        Lists::bytes_for_query(self.meta.shape.dims) + lists
     }
 
     fn check(&self, query: &Query) -> Result<()> {
@@ -273,9 +292,27 @@ impl VectorIndex for Ivf {
             },
             (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
         };
-        lists.row_bitmap.trim();
+        lists.trim(self.meta.shape.dims);
         rounds.trim();
         done
+    }
+
+    fn search_bytes(&self, _: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
+        let bitmap = match allowed.only {
+            Some(_) => RowBitmap::bytes_for(self.meta.shape.segment_rows),
+            None => 0,
+        };
+        let lists = self.bytes_for_lists(want, k);
+        // Which way it goes is asked only where that matters.
+        let by_way = match bitmap + lists {
+            0 => 0,
+            _ => match self.way(&self.rescored(want), allowed, k) {
+                Way::Pick(_) => bitmap + lists,
+                Way::Probe(_) => lists,
+                Way::All | Way::Listed => 0,
+            },
+        };
+        Rounds::bytes_for(k) + by_way
     }
 
     fn read_rows(

@@ -93,6 +93,16 @@ pub fn peak_bytes<R>(run: impl FnOnce() -> R) -> (usize, R) {
     (ACCOUNTS[watch].peak.load(Ordering::Relaxed), result)
 }
 
+/// The same, and what of it is still there afterwards.
+pub fn peak_and_kept_bytes(run: impl FnOnce()) -> (usize, usize) {
+    let watch = NEXT.fetch_add(1, Ordering::Relaxed);
+    let before = WATCH.replace(watch);
+    run();
+    WATCH.set(before);
+    let Account { resident, peak } = &ACCOUNTS[watch];
+    (peak.load(Ordering::Relaxed), resident.load(Ordering::Relaxed))
+}
+
 #[test]
 fn the_allocator_counts() {
     assert_eq!(

@@ -693,6 +693,16 @@ fn warm(graph: &Graph, rows: &Rows, disk: &Disk, random: &mut Random) {
 }
 
 #[test]
+fn what_large_searches_take_is_told_before_and_given_back() {
+    let mut random = Random::new(14);
+    let disk = Disk::ram();
+    let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 30_000, &mut random);
+    let (graph, _) = build(&mut rows, &disk, "large");
+    let query = rows.query(&mut random);
+    crate::warm::takes_what_it_says(&graph, &query, &disk, &[(500, 1.0), (2_000, 1.0), (20_000, 1.0)]);
+}
+
+#[test]
 fn bytes_are_those_of_the_files() {
     let mut random = Random::new(13);
     let disk = Disk::ram();

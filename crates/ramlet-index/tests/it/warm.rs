@@ -1,10 +1,12 @@
 //! A warm search allocates nothing.
 
-use ramlet_index::{Allowed, CodeKind, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
+use ramlet_index::{
+    Allowed, CodeKind, CodesWanted, Element, Flat, IndexScratch, Ivf, Metric, Query, TopK, VectorIndex, Want,
+};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
-use crate::counting::allocations;
+use crate::counting::{allocations, peak_and_kept_bytes};
 use crate::disk::Disk;
 use crate::flat::Multiples;
 use crate::ivf::Rows;
@@ -100,4 +102,81 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
         index.kind(),
         disk.storage.backend()
     );
+}
+
+/// What usual searches keep, and what reads and rounds of a large one need besides: it doesn't grow with what is asked for.
+const USUAL_BYTES: usize = 300 << 10;
+
+#[test]
+fn what_large_searches_take_is_told_before_and_given_back() {
+    let mut random = Random::new(3);
+    let disk = Disk::ram();
+    let mut rows = Rows::clustered(Metric::Cosine, Element::F32, 20_000, &mut random);
+    let with_ids = CodeKind::Product { m: 20, row_ids: true };
+    let all: [&[CodeKind]; 5] = [
+        &[CodeKind::OneBit, CodeKind::extended(24)],
+        &[CodeKind::OneBit, CodeKind::Sq8],
+        &[CodeKind::product(24)],
+        &[CodeKind::product(24), CodeKind::Sq8],
+        &[with_ids],
+    ];
+    for (number, kinds) in all.into_iter().enumerate() {
+        let (ivf, _) = rows.build_with(&disk, &format!("large-{number}"), 2 << 20, 1, kinds);
+        let query = rows.query(&mut random);
+        takes_what_it_says(
+            &ivf,
+            &query,
+            &disk,
+            &[
+                (3_000, 1.0),
+                (10_000, 1.0),
+                (10, 2_000.0),
+                (500, 40.0),
+                (40_000, 1.0),
+            ],
+        );
+    }
+    // Wide vectors make what is made of a query large.
+    let mut rows = Rows::of_dims(20_000, Metric::Cosine, Element::F32, 300, &mut random);
+    let (wide, _) = rows.build_with(&disk, "wide", 64 << 20, 1, &[CodeKind::OneBit]);
+    takes_what_it_says(&wide, &rows.query(&mut random), &disk, &[(10, 1.0)]);
+}
+
+/// Searches for so many rows, with so much oversampling.
+pub fn takes_what_it_says(index: &dyn VectorIndex, query: &Query, disk: &Disk, asked: &[(usize, f32)]) {
+    let mut scratch = IndexScratch::new(AnonBuf::new(64 << 10));
+    let mut io = disk.io();
+    let mut search = |k: usize, oversampling: f32| {
+        let want = Want {
+            codes: CodesWanted {
+                oversampling: (oversampling > 1.0).then_some(oversampling),
+                ..CodesWanted::default()
+            },
+            ..Want::default()
+        };
+        let mut allowed = Allowed {
+            deleted: None,
+            only: None,
+            filter: None,
+            filter_share: None,
+        };
+        let said = index.search_bytes(query, &want, &allowed, k) as usize;
+        let mut top = TopK::new(k);
+        let (peak, kept) = peak_and_kept_bytes(|| {
+            index
+                .search(query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
+                .expect("a search");
+        });
+        (said, peak, kept)
+    };
+    for &(k, oversampling) in asked {
+        let (said, peak, kept) = search(k, oversampling);
+        let context = format!(
+            "{} {k} x {oversampling}: says {said}, takes {peak}, keeps {kept}",
+            index.kind()
+        );
+        assert!(peak <= said + USUAL_BYTES, "{context}");
+        assert!(kept <= USUAL_BYTES, "{context}");
+        assert!(said <= 2 * peak + USUAL_BYTES, "{context}");
+    }
 }

@@ -1,8 +1,6 @@
 //! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
 
-use ramlet_index::{
-    Allowed, Graph, IndexError, Ivf, RowFilter, RowSet, SearchStats, VectorIndex, Want, scan_rows,
-};
+use ramlet_index::{Allowed, IndexError, RowFilter, RowSet, SearchStats, VectorIndex, Want, scan_rows};
 use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -15,8 +13,8 @@ use crate::read::matching::{self, Candidates};
 use crate::read::view::View;
 use crate::request::Explained;
 use crate::schema::{Schema, VectorField};
+use crate::segment::SegmentView;
 use crate::segment::deletes::DeleteSet;
-use crate::segment::{SegmentView, SparseColumn};
 use crate::types::PointId;
 
 /// A search, the same for all segments.
@@ -188,17 +186,6 @@ pub fn search_segment(
         found.read_bytes = io.bytes() - bytes;
         return Ok(found);
     }
-    let picked = match &rows {
-        _ if found.index == "sparse" => SparseColumn::SEARCH_BYTES,
-        Some(_) if matches!(found.index, "ivf" | "parts") => Ivf::bytes_for_listed(segment.segment.rows()),
-        _ => 0,
-    };
-    let rounds = match found.index {
-        "ivf" | "parts" => Ivf::bytes_for_rounds(scratch.top.k()),
-        "hnsw" => Graph::bytes_for_beam_search(scratch.top.k()),
-        _ => 0,
-    };
-    let _picked = rare.reserve(picked + rounds)?;
     if let (Some(rows), Some(present)) = (&mut rows, &column.present)
         && column.is_by_row()
     {
@@ -238,6 +225,10 @@ pub fn search_segment(
         filter_share: share,
     };
     let want = want_here(context, segment, &found, scratch.top.k());
+    let lists = column
+        .index
+        .search_bytes(&scratch.query, &want, &allowed, scratch.top.k());
+    let _held = rare.reserve(lists)?;
     io.enter(first_stage(found.index));
     let begun = io.now();
     index.set_clock(io.clock());

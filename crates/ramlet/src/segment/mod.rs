@@ -56,7 +56,6 @@ pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};
 pub use source::{Merged, RowSource, RowsByNumber};
-pub use sparse::SparseColumn;
 use streams::RecordStream;
 pub use table::TableFile;
 pub use text::{

@@ -378,6 +378,13 @@ impl VectorIndex for PartsColumn {
         }
     }
 
+    fn search_bytes(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
+        self.depth(query, want, allowed, k).map_or(0, |depth| {
+            // The parts of the rows that a bitmap names are a bitmap too.
+            self.parts.search_bytes(query, want, allowed, depth.parts_most)
+        })
+    }
+
     rows_of_records!(records);
 
     fn seeds(&self) -> Option<&dyn SeedCentroids> {

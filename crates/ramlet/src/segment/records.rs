@@ -160,6 +160,10 @@ impl VectorIndex for RecordsColumn {
         self.compare(listed, query, allowed, scratch, io, top)
     }
 
+    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+        0
+    }
+
     fn read_rows(
         &self,
         rows: &[u32],

@@ -49,9 +49,6 @@ struct Term {
 }
 
 impl SparseColumn {
-    /// Bytes that a search takes for as long as it lasts.
-    pub const SEARCH_BYTES: u64 = Sums::BYTES + 17 * PAGE as u64;
-
     /// `None`: the segment has no lists of this vector.
     pub fn open(
         shelf: &Shelf,
@@ -229,6 +226,10 @@ impl VectorIndex for SparseColumn {
             return self.rows.search(query, want, allowed, scratch, io, top);
         }
         self.search_lists(&terms, allowed, &mut scratch.stats, (io, &mut buf), top)
+    }
+
+    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+        Sums::BYTES + 17 * PAGE as u64
     }
 
     rows_of_records!(rows);
