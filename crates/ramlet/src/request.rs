@@ -59,6 +59,27 @@ pub enum UpdateOp {
     },
 }
 
+impl UpdateOp {
+    /// The points that it names, in their order; `None`: those that match a filter, or more than `most`.
+    pub(crate) fn ids_up_to(&self, most: usize) -> Option<Vec<PointId>> {
+        let few =
+            |ids: &mut dyn ExactSizeIterator<Item = PointId>| (ids.len() <= most).then(|| ids.collect());
+        match self {
+            UpdateOp::Upsert { points, .. } => few(&mut points.iter().map(|point| point.id)),
+            UpdateOp::UpdateVectors { points, .. } => few(&mut points.iter().map(|(id, _)| *id)),
+            UpdateOp::Delete(points)
+            | UpdateOp::SetPayload { points, .. }
+            | UpdateOp::OverwritePayload { points, .. }
+            | UpdateOp::DeletePayload { points, .. }
+            | UpdateOp::ClearPayload(points)
+            | UpdateOp::DeleteVectors { points, .. } => match points {
+                PointsSelector::Ids(ids) => few(&mut ids.iter().copied()),
+                PointsSelector::Filter(_) => None,
+            },
+        }
+    }
+}
+
 /// Whole points as columns, borrowed from whoever has them: arrays of a caller in process.
 ///
 /// ```

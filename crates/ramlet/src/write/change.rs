@@ -155,6 +155,21 @@ pub fn put_ids(changes: &[u8]) -> impl Iterator<Item = PointId> {
     })
 }
 
+/// Ids of all changes of a group's ops, from the op on that begins at `start`.
+pub fn ids_from(group: &[u8], start: usize) -> impl Iterator<Item = PointId> {
+    let mut ops = Reader(group.get(start..).unwrap_or_default());
+    let mut changes = Reader(&[]);
+    std::iter::from_fn(move || {
+        while changes.0.is_empty() {
+            ops.u64()?;
+            changes = Reader(ops.bytes()?);
+        }
+        changes.change().map(|change| match change {
+            Change::Put(id, _) | Change::Delete(id) => id,
+        })
+    })
+}
+
 fn damaged() -> Error {
     Error::corrupt("a log group passes its checksum but doesn't decode")
 }

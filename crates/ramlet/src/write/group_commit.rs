@@ -17,7 +17,7 @@ use crate::limits::{
 use crate::locks::whole;
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
-use crate::request::UpdateResult;
+use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::indexable::{Means, PointsMost};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
@@ -32,6 +32,11 @@ pub const FAILED_POLL: Duration = Duration::from_millis(100);
 /// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
 /// ones look once.
 const FAILED_POLLS: u32 = 20;
+
+/// Points of an op that are looked up in the open group; for one of more points the group is closed.
+const IDS_LOOKED_UP: usize = 256;
+/// Points of the open group among which they are looked up: 0.2 MB of ids. The group is closed where it changes more.
+const OPEN_IDS_MAX: usize = 4096;
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -48,6 +53,10 @@ pub struct Turn<'a> {
     waiting: Vec<Acknowledge>,
     /// Number of the last op that was framed.
     operation: u64,
+    /// Groups that were closed in this turn.
+    commits: u64,
+    /// Points that the open group changes, and how many of its bytes were looked through for them.
+    open: (BTreeSet<PointId>, usize),
     /// Longest change that the memtables can hold.
     put_bytes_max: usize,
     /// Bytes of changes that may still be taken before the disk is looked at again.
@@ -88,6 +97,8 @@ impl<'a> Turn<'a> {
             group: Group::default(),
             waiting: Vec::new(),
             operation,
+            commits: 0,
+            open: (BTreeSet::new(), 0),
             put_bytes_max: put_bytes_max(memtables),
             disk_unchecked: 0,
             points_most,
@@ -123,18 +134,49 @@ impl<'a> Turn<'a> {
                 }
             }
             Work::Resolve(op) => {
-                // It must see all that was accepted before it.
-                self.finish_group();
+                // It must see all that was accepted before it: what the open group changes isn't in the view yet.
+                if !self.leaves_open_group_alone(&op) {
+                    self.finish_group();
+                }
                 let operation = self.next_operation();
-                let result = crate::write::resolve::resolve(self, operation, op).and_then(|()| self.commit());
-                // What it left when it failed half-way is not to ride along with the next one.
-                self.group.bytes.clear();
-                let result = result.map(|()| UpdateResult {
-                    operation_id: operation,
-                });
-                done.answer(result);
+                let before = (self.commits, self.group.bytes.len());
+                match crate::write::resolve::resolve(self, operation, op) {
+                    Ok(()) => self.waiting.push(Acknowledge {
+                        done,
+                        operation,
+                        _held: held,
+                    }),
+                    Err(e) => {
+                        // What it left when it failed half-way is not to ride along with the others.
+                        let kept = if before.0 == self.commits { before.1 } else { 0 };
+                        self.group.bytes.truncate(kept);
+                        done.answer(Err(e));
+                    }
+                }
             }
         }
+    }
+
+    /// Whether the points that an op names are others than those that the open group changes, so that it may become a part of the group:
+    /// updates of payloads and vectors by many clients share a sync then.
+    fn leaves_open_group_alone(&mut self, op: &UpdateOp) -> bool {
+        if self.group.is_empty() {
+            return true;
+        }
+        let Some(ids) = op.ids_up_to(IDS_LOOKED_UP) else {
+            return false;
+        };
+        if self.is_group_long() {
+            return false;
+        }
+        for id in change::ids_from(&self.group.bytes, self.open.1) {
+            self.open.0.insert(id);
+            if self.open.0.len() > OPEN_IDS_MAX {
+                return false;
+            }
+        }
+        self.open.1 = self.group.bytes.len();
+        !ids.iter().any(|id| self.open.0.contains(id))
     }
 
     pub fn next_operation(&mut self) -> u64 {
@@ -225,7 +267,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Adds one resolved change, whatever the length; the caller commits when [`Turn::is_group_long`].
+    /// Adds one resolved change, whatever the length; the caller calls [`Turn::finish_waiting`] when [`Turn::is_group_long`].
     pub fn add_uncommitted(&mut self, operation: u64, change: &[u8]) -> Result<()> {
         if let Some(bytes) = change::longest_put(change) {
             self.check_put(bytes)?;
@@ -246,7 +288,8 @@ impl<'a> Turn<'a> {
         let _ = self.finish_waiting();
     }
 
-    fn finish_waiting(&mut self) -> Result<()> {
+    /// The same; says how it went.
+    pub fn finish_waiting(&mut self) -> Result<()> {
         let result = self.commit();
         for ack in self.waiting.drain(..) {
             let result = result.clone().map(|()| UpdateResult {
@@ -258,10 +301,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Makes the open group durable, applies it, and shows it to readers.
-    pub fn commit(&mut self) -> Result<()> {
+    fn commit(&mut self) -> Result<()> {
         if self.group.is_empty() {
             return Ok(());
         }
+        self.commits += 1;
+        self.open = (BTreeSet::new(), 0);
         let group = std::mem::take(&mut self.group.bytes);
         let result = self.commit_group(&group);
         self.group.bytes = group;

@@ -24,7 +24,8 @@ use crate::write::group_commit::Turn;
 /// Ids looked at before their changes are committed.
 const BATCH: usize = 256;
 
-/// Turns `op` into changes and adds them to the turn's groups; the caller commits the last one.
+/// Turns `op` into changes and adds them to the turn's groups, of which the last one stays open. Of an error what is in the open group is
+/// the caller's to take back.
 pub fn resolve(turn: &mut Turn<'_>, operation: u64, op: UpdateOp) -> Result<()> {
     match op {
         UpdateOp::Upsert { points, filter, mode } => upsert(turn, operation, points, filter, mode),
@@ -131,13 +132,22 @@ fn rewrite_ids(
             }
         }
         drop(view);
-        turn.commit()?;
         rest = &rest[taken..];
+        // The last ones may share their group with what comes next.
+        if !rest.is_empty() || turn.is_group_long() {
+            turn.finish_waiting()?;
+        }
     }
     match missing {
-        Some(id) if strict => Err(no_point(id)),
+        Some(id) if strict => all_but(turn, id),
         _ => Ok(()),
     }
+}
+
+/// An id is missing: all others were changed, which stays.
+fn all_but(turn: &mut Turn<'_>, id: PointId) -> Result<()> {
+    turn.finish_waiting()?;
+    Err(no_point(id))
 }
 
 fn no_point(id: PointId) -> Error {
@@ -148,7 +158,7 @@ fn no_point(id: PointId) -> Error {
 /// where there is much.
 fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -> Result<Arc<View>> {
     if turn.is_group_long() || pending.len() >= BATCH || pending.contains(&id) {
-        turn.commit()?;
+        turn.finish_waiting()?;
         pending.clear();
     }
     pending.insert(id);
@@ -309,8 +319,7 @@ fn update_vectors(
         put(&mut out, id, &stored, &payload);
         turn.add_uncommitted(operation, &out)?;
     }
-    turn.commit()?;
-    missing.map_or(Ok(()), |id| Err(no_point(id)))
+    missing.map_or(Ok(()), |id| all_but(turn, id))
 }
 
 fn delete_vectors(

@@ -32,6 +32,7 @@ mod reclaim;
 mod residency;
 mod scrolled;
 mod shard_keys;
+mod shared_syncs;
 mod shortage;
 mod snapshots;
 mod stages;
