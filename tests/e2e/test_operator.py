@@ -284,7 +284,7 @@ def test_a_merge_under_way_is_named_everywhere(faulty, tmp_path):
     try:
         running = until(lambda: http.result("GET", "/collections/c/optimizations")["running"], "no merge began", 120)
         assert running[0]["status"] == "optimizing"
-        logged(server, r"a job begins: segments are written anew")
+        logged(server, r"a job begins: segments are rewritten")
         page_says(server, tmp_path, "q-doing", r"(of \d+ segments is under way|something is due)", 60)
         yellow = 'collection_running_optimizations{id="c"}'
         until(lambda: metrics(http)[yellow] == 1, "the metric never tells it")

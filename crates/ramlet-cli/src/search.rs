@@ -107,7 +107,7 @@ fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Resu
     let wanted = text_schema(tokenizer, language, folding);
     if let Some((key, value)) = difference(there, &wanted) {
         note!(
-            "the text index on '{field}' has {key} {value}: it is made anew with {}",
+            "the text index on '{field}' has {key} {value}: rebuilding it with {}",
             wanted[&key]
         );
         api.create_index(&args.collection, field, &wanted)?;
@@ -123,7 +123,7 @@ fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {
     }
     let filter: Option<Value> = match &args.filter {
         None => None,
-        Some(text) => Some(serde_json::from_str(text).context("--filter is no JSON")?),
+        Some(text) => Some(serde_json::from_str(text).context("--filter is not JSON")?),
     };
     match (&args.like, field) {
         (Some(id), _) => {

@@ -14,7 +14,7 @@ fn told(plan: &Value) -> Option<String> {
     let steps = plan["steps"].as_array().filter(|steps| steps.len() > 1)?;
     let disk = plan["disk_bytes"].as_f64().unwrap_or(0.0);
     let mut out = format!(
-        "what more RAM would buy, all collections together ({:.0} MB on disk):\n{:>10}{:>14}{:>14}\n",
+        "what more RAM would bring, all collections together ({:.0} MB on disk):\n{:>10}{:>14}{:>14}\n",
         disk / 1e6,
         "--memory",
         "queries/s",

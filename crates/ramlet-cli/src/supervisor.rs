@@ -14,7 +14,7 @@ pub fn tell(state: &str) {
         return;
     };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!("the service manager at {socket} isn't told {state}: {error:#}");
+        tracing::warn!("can't notify the service manager at {socket} of {state}: {error:#}");
     }
 }
 

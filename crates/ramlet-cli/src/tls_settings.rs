@@ -46,7 +46,7 @@ impl TlsFiles {
                 renew: Some(RENEW),
             })),
             _ => Err(anyhow!(
-                "TLS takes both a certificate and its key: --tls-cert and --tls-key"
+                "TLS needs both a certificate and its key: --tls-cert and --tls-key"
             )),
         }
     }
@@ -64,7 +64,7 @@ impl TlsFiles {
             None => RENEW,
             Some(found) => {
                 let seconds = found.value.parse();
-                Duration::from_secs(seconds.map_err(|_| found.wrong(&"it is no number of seconds"))?)
+                Duration::from_secs(seconds.map_err(|_| found.wrong(&"it is not a number of seconds"))?)
             }
         };
         let verify = truth("service.verify_https_client_certificate")? == Some(true);
@@ -118,7 +118,7 @@ impl TlsFiles {
         });
         match renewed {
             Ok(false) => {}
-            Ok(true) => tracing::info!("connections get the new certificate of {}", self.cert.display()),
+            Ok(true) => tracing::info!("new connections use the new certificate of {}", self.cert.display()),
             Err(e) => tracing::warn!("the certificate isn't renewed: {e}"),
         }
     }

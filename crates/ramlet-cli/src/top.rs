@@ -260,7 +260,7 @@ fn told(picture: &Value) -> String {
     }
     for issue in picture["issues"].as_array().into_iter().flatten() {
         let code = shown(issue["name"].as_str().unwrap_or(""));
-        out.push_str(&format!("issue: {code}: GET /issues says what to do\n"));
+        out.push_str(&format!("issue: {code}: see GET /issues\n"));
     }
     out
 }
@@ -348,7 +348,7 @@ mod tests {
             "  cached data                12.0 MB  ########\n",
             "100.0 searches/s, p50 0.50 ms, p99 0.99 ms, 3.00 reads each, 0 waiting\n",
             "job: merge of `c`, compare 45 %\n",
-            "issue: SLOW_DISK: GET /issues says what to do\n",
+            "issue: SLOW_DISK: see GET /issues\n",
         ] {
             assert!(told.contains(line), "{line}\n{told}");
         }

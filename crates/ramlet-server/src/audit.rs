@@ -215,7 +215,7 @@ impl Writer {
     fn tell(&mut self, last: bool) {
         let long_ago = self.told.is_none_or(|at| at.elapsed() >= limits::WARNING_PERIOD);
         if self.untold > 0 && (last || long_ago) {
-            tracing::error!("{} lines of the audit log are lost", self.untold);
+            tracing::error!("{} lines of the audit log were lost", self.untold);
             (self.told, self.untold) = (Some(Instant::now()), 0);
         }
     }

@@ -83,7 +83,7 @@ fn start(app: Arc<App>, file: SnapshotFile) -> mpsc::Receiver<io::Result<Bytes>>
             at += portion.as_ref().map_or(0, |p| p.len() as u64);
             let failed = portion.is_err();
             place.send(portion.map_err(|e| {
-                tracing::warn!("a download is cut off: {}", e.message);
+                tracing::warn!("a download was cut off: {}", e.message);
                 io::Error::other(e.message)
             }));
             if failed {

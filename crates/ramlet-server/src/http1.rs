@@ -44,7 +44,7 @@ pub async fn serve_http1(
                 let service = TowerToHyperService::new(router);
                 serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
             }
-            Err(e) => tracing::debug!("a connection is turned away: {e}"),
+            Err(e) => tracing::debug!("a connection was refused: {e}"),
         }
         return;
     }

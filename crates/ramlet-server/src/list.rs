@@ -229,6 +229,6 @@ impl Part {
 fn told(e: OverBudget) -> ApiError {
     let mut told = ApiError::from(e);
     told.message
-        .push_str(". So many points aren't kept until they are sent: ask for fewer points (limit), or for fewer searches at a time");
+        .push_str(". The response doesn't fit: ask for fewer points (limit), or for fewer searches at once");
     told
 }

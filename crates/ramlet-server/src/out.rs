@@ -352,7 +352,7 @@ pub fn told_whole(e: &OverBudget) -> ApiError {
 
 fn too_large() -> ApiError {
     let message = format!(
-        "the answer is larger than the {} bytes that one answer may have. Waiting doesn't help: ask for fewer points",
+        "the response is larger than the limit of {} bytes. Waiting doesn't help: ask for fewer points",
         limits::RESPONSE_BYTES
     );
     ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message)

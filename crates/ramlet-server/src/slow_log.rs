@@ -197,7 +197,7 @@ impl SlowLog {
             (false, _) => means.join("; "),
             (true, Some(_)) => String::new(),
             (true, None) => {
-                "start with --slow-query 100ms to see what slow requests spend their time on".to_owned()
+                "start with --slow-query 100ms to record the steps of slow requests".to_owned()
             }
         };
         tracing::warn!(

@@ -161,7 +161,7 @@ impl Rest {
             if let Some(of) = list.collection_id() {
                 self.app.damage.note(of, &e);
             }
-            tracing::warn!("a streamed answer is cut off: {}", e.message);
+            tracing::warn!("a streamed response was cut off: {}", e.message);
             io::Error::other(e.message)
         }))
     }

@@ -185,7 +185,7 @@ impl Thread {
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
             tracing::warn!(
-                "connections still open after {:?} are cut",
+                "connections still open after {:?} are closed",
                 limits::SHUTDOWN_GRACE
             );
         }

@@ -48,14 +48,14 @@ impl Waiting {
         if let Some(done) = self.0.take()
             && let Err(error) = caught(|| done(result))
         {
-            tracing::error!(%error, "what was to be told of an update panicked");
+            tracing::error!(%error, "the callback of an update panicked");
         }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let unknown = failed("whether the update was done is known after a restart");
+        let unknown = failed("it is unknown until a restart whether the update was applied");
         self.tell(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
     }
 }
@@ -176,7 +176,7 @@ impl Core {
             }
         });
         if let Err(e) = noted {
-            tracing::warn!(collection = %self.id, error = %e, "how far the log goes was not noted in the manifest");
+            tracing::warn!(collection = %self.id, error = %e, "the end of the log was not recorded in the manifest");
         }
     }
 
@@ -186,13 +186,13 @@ impl Core {
         let mut writer = self.writer();
         let why = writer.stopped.clone().unwrap_or_default();
         let what = format!(
-            "writes have stopped until a restart: {why}; the newest points had to make way for other collections' writes, a restart reads them from the log"
+            "writes have stopped until a restart: {why}; the newest points were evicted for other collections' writes, and a restart reads them from the log"
         );
         // In this order, as for `live_view`.
         let _ = self.gave_way.set(Error::new(ErrorKind::CollectionClosed, what));
         writer.let_go();
         self.view.store(Arc::new(writer.view()));
-        tracing::warn!(collection = %self.id, "a collection whose writes have stopped is read no more: others need the memory of its newest points");
+        tracing::warn!(collection = %self.id, "a collection whose writes have stopped can't be read any more: others need the memory of its newest points");
     }
 
     /// Shows readers the writer's state. Not after a failure: a group may be applied in part, and stays unseen.
@@ -258,7 +258,7 @@ impl Core {
             return Err(Error::new(
                 ErrorKind::Busy,
                 format!(
-                    "{QUEUE_OPS_MAX} updates wait already, as many as may. This passes by itself: try again in a second, or send larger batches one after the other"
+                    "the queue is full: {QUEUE_OPS_MAX} updates wait. Try again in a second, or send larger batches one after another"
                 ),
             ));
         }

@@ -311,7 +311,7 @@ impl Engine {
                 Err(e) if e.is_shortage() && self.has_loaded() => break,
                 Err(e) if e.is_shortage() => {
                     let what = format!(
-                        "{e}; it opens where there is more, and the others without it (`--skip-collection {name}`)"
+                        "{e}; give more memory to open it, or start without it (`--skip-collection {name}`)"
                     );
                     return Err(Error::new(e.kind(), what).at(name));
                 }
@@ -331,10 +331,10 @@ impl Engine {
         let mut names = self.names();
         for name in skip {
             let Some(entry) = names.entry(name) else {
-                let what = format!("Not found: Collection `{name}`, which is to be skipped, doesn't exist!");
+                let what = format!("Not found: Collection `{name}`, named by --skip-collection, doesn't exist!");
                 return Err(Error::not_found(what));
             };
-            let why = Error::new(ErrorKind::CollectionClosed, "it was to be skipped");
+            let why = Error::new(ErrorKind::CollectionClosed, "it was skipped by --skip-collection");
             let closed = ClosedCollection::new(entry, None, why);
             names.closed.insert(name.clone(), closed);
         }
@@ -408,7 +408,7 @@ impl Engine {
             let core = self.enroll(core);
             // What was cut off between two shards. It may fail for want of memory: then the next change of settings ends it.
             if let Err(error) = core.guarded(|| sharding::align(&settings, &core)) {
-                tracing::warn!(shard = %entry.key, %error, "a shard hasn't the settings of its collection yet");
+                tracing::warn!(shard = %entry.key, %error, "a shard doesn't have the settings of its collection yet");
             }
             Arc::new(Shard {
                 key: Arc::new(entry.key.clone()),
@@ -834,7 +834,7 @@ impl Engine {
         &self.shared.watch
     }
 
-    /// Bytes of cached codes, vectors and records that gave way to who needed the memory, since the start.
+    /// Bytes of cached codes, vectors and records evicted for reservations, since the start.
     pub fn evicted_bytes(&self) -> u64 {
         self.consumers.caches.evicted_bytes()
     }
@@ -851,7 +851,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            let what = "searches wait. This passes by itself: try again in a second, or send fewer at once";
+            let what = "searches wait, the queue is full. Try again in a second, or send fewer at once";
             return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} {what}")));
         }
         guard.0.push_back(job);

@@ -40,7 +40,7 @@ impl ValueRange {
             ValueRange::Halves => ("float16", "numbers up to 65504"),
         };
         bail!(
-            "number {at} of the vector is {}, and {name} holds {rule}: a collection of float32 takes it as it is (--datatype float32 makes one)",
+            "number {at} of the vector is {}, and {name} holds {rule}; create the collection with --datatype float32 to store it unchanged",
             vector[at]
         )
     }

@@ -69,11 +69,11 @@ fn what_is_new_and_what_is_replaced() {
     );
     let said = import_ok(&server, &file, &[]);
     assert!(
-        said.contains("imported 3 points") && said.contains("2 new, 1 replaced; it has 2 now"),
+        said.contains("imported 3 points") && said.contains("2 new, 1 replaced; the collection has 2 now"),
         "{said}"
     );
     let said = import_ok(&server, &file, &[]);
-    assert!(said.contains("0 new, 3 replaced; it has 2 now"), "{said}");
+    assert!(said.contains("0 new, 3 replaced; the collection has 2 now"), "{said}");
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn files_without_ids_need_a_choice_for_a_filled_collection() {
     assert_eq!(points(&server).len(), 2, "nothing was sent");
 
     let said = import_ok(&server, &second, &["--ids", "append"]);
-    assert!(said.contains("2 new, 0 replaced; it has 4 now"), "{said}");
+    assert!(said.contains("2 new, 0 replaced; the collection has 4 now"), "{said}");
     assert_eq!(ids(&server), [0, 1, 2, 3]);
     assert_eq!(points(&server)[2]["vector"], json!([3]));
 
     let server = filled();
     let said = import_ok(&server, &second, &["--ids", "line"]);
-    assert!(said.contains("0 new, 2 replaced; it has 2 now"), "{said}");
+    assert!(said.contains("0 new, 2 replaced; the collection has 2 now"), "{said}");
 
     let server = filled();
     let said = [(); 2].map(|()| import_ok(&server, &second, &["--ids", "hash"]));
@@ -153,7 +153,7 @@ fn the_highest_id_is_found_among_gaps_and_uuids() {
         &server,
         &file,
         &["--ids", "append"],
-        &["the last number that there is"],
+        &["the highest id is the last possible number"],
     );
 }
 
@@ -181,7 +181,7 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
         server.state().points_max = usize::MAX;
         let said = import_ok(&server, &file, &resume);
         assert!(
-            said.contains("imported 20 points") && said.contains("30 were in already and skipped"),
+            said.contains("imported 20 points") && said.contains("30 were already imported and skipped"),
             "{said}"
         );
         assert!(said.contains("it has 51 now"), "{said}");
@@ -268,7 +268,7 @@ fn options_that_say_otherwise_than_the_collection() {
             &server,
             &file,
             &[option, told],
-            &[&format!("'c' is there with {has}, and {option} says {told}")],
+            &[&format!("'c' exists with {has}, but {option} is {told}")],
         );
         assert!(server.state().bodies.is_empty());
     }
@@ -302,12 +302,12 @@ fn nothing_imported_is_a_failure() {
     let rows = dir.file("a.npy", &npy("<f4", 2, 1, &le(&[1.0, 2.0])));
     let none = dir.file("b.npy", &npy("<f4", 0, 1, &[]));
     for (file, more, part) in [
-        (&none, &[][..], "there are no points behind the first 0"),
-        (&rows, &["--offset", "2"], "no points behind the first 2"),
+        (&none, &[][..], "there are no points after the first 0"),
+        (&rows, &["--offset", "2"], "no points after the first 2"),
         (
             &rows,
             &["--offset", "3"],
-            "the first 3 points are to be left out, and there are 2",
+            "--offset skips the first 3 points, but there are only 2",
         ),
         (&rows, &["--limit", "0"], "--limit is 0"),
     ] {
@@ -342,7 +342,7 @@ fn fields_of_text_that_no_point_has() {
         &FakeServer::start(),
         &rows,
         &["--text", "body"],
-        &["bare vectors have no fields", "--payload"],
+        &["vectors have no fields", "--payload"],
     );
 }
 
@@ -423,14 +423,14 @@ fn a_failed_import_leaves_no_collection_that_it_made() {
     let dir = TempDir::new();
     let broken = dir.file("a.jsonl", b"{\"id\":\"six\"}\n");
     let server = FakeServer::start();
-    refused(&server, &broken, &[], &["removed the collection 'c' again"]);
+    refused(&server, &broken, &[], &["removed the empty collection 'c'"]);
     assert_eq!(server.state().collection, None);
     let good = dir.file("b.jsonl", b"{\"id\":6}\n");
     refused(
         &server,
         &good,
         &["--text", "body", "--language", "klingon"],
-        &["klingon", "removed the collection"],
+        &["klingon", "removed the empty collection"],
     );
     assert_eq!(server.state().collection, None);
 
@@ -503,7 +503,7 @@ fn what_stands_in_files_instead_of_json() {
         (
             "j.json",
             b"[{\"id\": 1}, 5]",
-            &["line 1, column 13", "'5' where an object must begin"],
+            &["line 1, column 13", "'5' where an object is expected"],
         ),
         ("k.json", b"[{\"id\": 1}", &["cut short"]),
         (

@@ -242,7 +242,7 @@ fn standard_input() {
         "{said}"
     );
     let (success, said) = from_stdin(&server, &["--format", "jsonl", "--resume"], b"{}");
-    assert!(!success && said.contains("--resume takes files"), "{said}");
+    assert!(!success && said.contains("--resume needs files"), "{said}");
     let (success, said) = from_stdin(&server, &["--format", "jsonl"], b"{\"id\": 1}\n{");
     assert!(!success && said.contains("standard input: line 2"), "{said}");
 }
@@ -341,7 +341,7 @@ fn several_files_go_on_where_they_were() {
     server.state().points_max = usize::MAX;
     let said = run(&server);
     assert!(
-        said.contains("imported 20 points") && said.contains("40 were in already and skipped"),
+        said.contains("imported 20 points") && said.contains("40 were already imported and skipped"),
         "{said}"
     );
     let sent = points(&server);

@@ -70,7 +70,7 @@ struct WireRecover {
     #[serde(default)]
     #[expect(
         dead_code,
-        reason = "one node: whatever the priority, the snapshot is what counts"
+        reason = "the snapshot wins whatever the priority, because there is one node"
     )]
     priority: Option<WirePriority>,
     checksum: Option<String>,

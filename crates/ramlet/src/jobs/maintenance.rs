@@ -397,7 +397,7 @@ fn hand_over(core: &Core) -> bool {
     core.publish(&writer);
     drop(writer);
     if let Err(e) = &frozen {
-        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be handed over");
+        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be frozen");
     }
     frozen.is_ok()
 }

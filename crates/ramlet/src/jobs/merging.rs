@@ -376,7 +376,7 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
     if views.is_empty() {
         let needed = needed(&wanted);
         let what = format!(
-            "merging segments needs {} of free disk, there are {}: delete data or make the disk larger",
+            "merging segments needs {} of free disk, but {} are free: delete data or enlarge the disk",
             megabytes(needed),
             megabytes(free)
         );
@@ -541,7 +541,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     };
     let rows = Merged(&sources).rows();
     let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
-    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are written anew");
+    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are rewritten");
     let progress = core.progress.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,
@@ -650,7 +650,7 @@ fn lacks_for_a_moment(segment: &Segment) -> bool {
 fn no_memory_for_index() -> Error {
     Error::new(
         ErrorKind::OverBudget,
-        "too little memory for an index for a moment",
+        "not enough memory for an index now; retrying",
     )
 }
 

@@ -441,7 +441,7 @@ pub fn renew_texts(core: &Core) -> Result<bool> {
     let Some((path, index)) = old else {
         return Ok(false);
     };
-    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its analysis is of another revision");
+    tracing::info!(collection = %core.id, field = path, "rebuilding a text index: its analysis has another revision");
     create_field_index(core, &path, index, None).map(|()| true)
 }
 

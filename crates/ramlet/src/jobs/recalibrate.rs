@@ -131,7 +131,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     recall = found.mean(),
                     lost,
                     lost_before = thought,
-                    "queries found what was aimed at: they get no more effort than it takes"
+                    "queries reach the target recall: the effort is lowered to what they need"
                 );
                 note_sampled(&mut entry.extra, slot, lost, lost.max(LOST_BY_QUERIES));
                 (reopened(&view.segment, entry, trial.lookup)?, found)
@@ -150,7 +150,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     recall_before = before.mean(),
                     recall = found.mean(),
                     lost,
-                    "queries found less than was aimed at: the index was calibrated again on them"
+                    "queries miss the target recall: the index was recalibrated on them"
                 );
                 note_sampled(&mut entry.extra, slot, lost, merged);
                 (reopened(&segment, entry, trial.lookup)?, found)

@@ -78,9 +78,9 @@ fn too_many(budget: &BudgetTable, catalog: &Catalog) -> Error {
         rest.is_some()
     };
     let fit = catalog.collections.iter().take_while(|entry| fits(entry)).count();
-    let what = format!("{collections} collections are more than the {fit} that this budget has room for");
+    let what = format!("{collections} collections exceed the {fit} that this budget can list");
     let what = match least_memory(budget, bytes) {
-        Some(memory) => format!("{what}; one of {} MB has room for all", memory / STEP),
+        Some(memory) => format!("{what}; a budget of {} MB can list all", memory / STEP),
         None => what,
     };
     Error::new(ErrorKind::OverBudget, what)

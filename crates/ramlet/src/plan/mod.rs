@@ -133,7 +133,7 @@ fn assumptions(spec: &Spec, machine: &Machine) -> Vec<String> {
         "one segment, no filter, as many searches at once as there are search threads".to_owned(),
     ];
     if spec.wishes != Wishes::default() {
-        all.push("placements that were asked for are kept".to_owned());
+        all.push("requested placements are followed".to_owned());
     }
     all
 }

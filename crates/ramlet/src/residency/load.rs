@@ -212,7 +212,7 @@ impl Engine {
     fn all_in_use(&self) -> Error {
         let loaded = self.names().loaded.len();
         let what = format!(
-            "{loaded} collections are in use at the moment, more than these find no room in RAM at once. This passes by itself: try again in a second"
+            "{loaded} collections are in use now, and no more fit in RAM. Waiting helps: try again in a second"
         );
         Error::new(ErrorKind::Busy, what)
     }

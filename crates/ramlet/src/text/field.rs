@@ -136,7 +136,7 @@ impl TextField {
         }
         if field.options.tokenizer != Some(TokenizerKind::Unicode) {
             return Err(bad(
-                "`language` goes with the default tokenizer; leave `tokenizer` out, or give `stemmer` and `stopwords`",
+                "`language` needs the default tokenizer: omit `tokenizer`, or give `stemmer` and `stopwords`",
             ));
         }
         Ok(())

@@ -13,7 +13,7 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work)).ok();
     if outcome.is_none() && !IS_TOLD.replace(true) {
         tracing::warn!(
-            "text analysis failed on a word; such words are indexed and searched as they are written"
+            "text analysis failed on a word; such words are indexed and searched unchanged"
         );
     }
     outcome

@@ -197,8 +197,8 @@ impl<'a> Turn<'a> {
         let free = self.core.shelf.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
             let what = format!(
-                "{} of disk are free, writes need {}. This doesn't pass by itself: delete points or collections, which still works, or make \
-                 the disk larger",
+                "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \
+                 the disk",
                 megabytes(free),
                 megabytes(DISK_FREE_MIN)
             );
@@ -286,7 +286,7 @@ impl<'a> Turn<'a> {
         core.publish(&writer);
         if let Err(e) = freeze_if_full(core, &mut writer) {
             // The group is in; the next one meets whatever it was.
-            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be handed over");
+            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be frozen");
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Writer {
         Error::new(
             ErrorKind::WritesStopped,
             format!(
-                "writes have stopped until a restart, reads go on: {error}. Look after the disk, then restart the server: what was acknowledged is there"
+                "writes have stopped until a restart, reads continue: {error}. Check the disk, then restart the server; no acknowledged write is lost"
             ),
         )
     }
