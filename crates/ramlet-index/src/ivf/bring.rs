@@ -111,8 +111,8 @@ impl Ivf {
     pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
         let prefers = self.by_kth_distance[usize::from(wanted >= MANY)];
         // One bit a dimension tells of wide vectors what two or three tell of others.
-        let is_fine = |codes: &Codes| codes.extended.is_some() || self.dims() >= WIDE;
-        let tells = self.codes.as_ref().is_some_and(is_fine)
+        let is_finer = |codes: &Codes| codes.extended.is_some() || self.dims() >= WIDE;
+        let tells = self.codes.as_ref().is_some_and(is_finer)
             || self
                 .products
                 .as_ref()

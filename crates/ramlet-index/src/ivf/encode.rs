@@ -265,9 +265,9 @@ impl<'w> CodesWriter<'w> {
         let deviations = forms
             .zip(&mut self.samples)
             .filter_map(|(form, samples)| match form {
-                Form::Groups(_) => Some(deviations_by_depth(samples, &misses::COARSE_USUAL)),
+                Form::Groups(_) => Some(deviations_by_depth(samples, &misses::ONE_BIT_USUAL)),
                 Form::Extended(_) | Form::Residual(_) => {
-                    Some(deviations_by_depth(samples, &misses::FINE_USUAL))
+                    Some(deviations_by_depth(samples, &misses::EXTENDED_USUAL))
                 }
                 Form::Product(_) | Form::ProductWithIds(..) => {
                     Some(deviations_by_depth(samples, &misses::PRODUCT_USUAL))

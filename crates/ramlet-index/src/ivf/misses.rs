@@ -16,8 +16,8 @@ use crate::quant::product::ProductModel;
 use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, Rotation, SignRow};
 
 /// What is taken where too little was measured: about what vectors of text and images take.
-pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
-pub(super) const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
+pub(super) const ONE_BIT_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
+pub(super) const EXTENDED_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
 
 /// For product codes, whose errors exceed what tells neighbours from each other: wide, since for want of neighbours to measure
 /// there are few rows, and reading some more costs little.
@@ -254,10 +254,10 @@ mod tests {
     fn what_little_was_measured_counts_if_it_is_more_than_usual() {
         let of = |count: usize, scale: f32| {
             let mut samples: Vec<f32> = (0..count).map(|i| scale * i as f32 / count as f32).collect();
-            deviations(&mut samples, &COARSE_USUAL)
+            deviations(&mut samples, &ONE_BIT_USUAL)
         };
-        assert_eq!(of(SAMPLES_FEW - 1, 100.0), COARSE_USUAL);
-        assert_eq!(of(SAMPLES_MIN - 1, 0.1), COARSE_USUAL);
+        assert_eq!(of(SAMPLES_FEW - 1, 100.0), ONE_BIT_USUAL);
+        assert_eq!(of(SAMPLES_MIN - 1, 0.1), ONE_BIT_USUAL);
         assert!(of(SAMPLES_MIN - 1, 100.0)[0] > 90.0);
         assert!(of(SAMPLES_MIN, 0.1)[7] < 0.2);
     }
@@ -268,14 +268,14 @@ mod tests {
             .map(|i| i as f32 / SAMPLES_MIN as f32)
             .collect();
         let nearest = ten.iter().map(|sample| sample + 2.0).collect();
-        let by_depth = deviations_by_depth(&mut [ten.clone(), nearest], &COARSE_USUAL);
+        let by_depth = deviations_by_depth(&mut [ten.clone(), nearest], &ONE_BIT_USUAL);
         let at = |depth: f64| deviation_at_depth(&by_depth, depth, 0.02);
         assert_eq!([at(1000.0), at(10.0)], [deviation(&by_depth[0], 0.02); 2]);
         assert!((at(1.0) - deviation(&by_depth[1], 0.02 * ALLOWED_OF_NEAREST)).abs() < 1e-5);
         assert!(at(10.0) < at(3.0) && at(3.0) < at(1.0) && at(1.0) < at(0.3));
         assert_eq!(at(0.1), at(0.01));
         // No less for the nearest than for ten.
-        let by_depth = deviations_by_depth(&mut [ten, vec![0.0; SAMPLES_MIN]], &COARSE_USUAL);
+        let by_depth = deviations_by_depth(&mut [ten, vec![0.0; SAMPLES_MIN]], &ONE_BIT_USUAL);
         assert_eq!(by_depth[0], by_depth[1]);
     }
 }

@@ -519,10 +519,10 @@ impl VectorColumn {
 
     /// Whether each search reads whole clusters for want of codes.
     pub fn is_bare(&self) -> bool {
-        let is_coarse = |component: &Component| rank(*component) == EvictionRank::Codes;
-        let has_codes = |cached: &CachedFile| is_coarse(&cached.component) && cached.bytes() > 0;
+        let is_first_stage = |component: &Component| rank(*component) == EvictionRank::Codes;
+        let has_codes = |cached: &CachedFile| is_first_stage(&cached.component) && cached.bytes() > 0;
         let mut files = self.files.parts.iter();
-        !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_coarse(component))
+        !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_first_stage(component))
     }
 
     /// What is missing of it, the most needed first.
