@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::{ApiError, ApiResult};
 use crate::grpc::FRAME_HEAD;
-use crate::grpc::tell::points as tell;
+use crate::grpc::responses::points as messages;
 use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::{Mark, PIECE, Pieces, Sent};
@@ -252,7 +252,7 @@ impl Out {
 
     pub fn record(&mut self, record: &Record) {
         if let Form::Messages(field) = self.form {
-            return self.message(field, tell::record_bytes(record), |out| tell::record(out, record));
+            return self.message(field, messages::record_bytes(record), |out| messages::record(out, record));
         }
         self.id(record.id);
         self.body(
@@ -265,7 +265,7 @@ impl Out {
 
     pub fn hit(&mut self, hit: &ScoredPoint) {
         if let Form::Messages(field) = self.form {
-            return self.message(field, tell::hit_bytes(hit), |out| tell::hit(out, hit));
+            return self.message(field, messages::hit_bytes(hit), |out| messages::hit(out, hit));
         }
         self.id(hit.id);
         self.scored(hit.version, hit.score);

@@ -4,7 +4,7 @@ use ramlet_proto::qdrant as q;
 use serde::Deserialize;
 
 use super::collections::timestamp;
-use super::{Told, message};
+use super::{HandlerResult, message};
 use crate::error::ApiResult;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ impl Snapshot {
     }
 }
 
-pub fn created(told: Told) -> ApiResult<Vec<u8>> {
+pub fn created(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let snapshot: Snapshot = told.result()?;
     message(&q::CreateSnapshotResponse {
         snapshot_description: Some(snapshot.message()),
@@ -35,7 +35,7 @@ pub fn created(told: Told) -> ApiResult<Vec<u8>> {
     })
 }
 
-pub fn list(told: Told) -> ApiResult<Vec<u8>> {
+pub fn list(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let list: Vec<Snapshot> = told.result()?;
     let snapshot_descriptions = list.into_iter().map(Snapshot::message).collect();
     message(&q::ListSnapshotsResponse {
@@ -44,6 +44,6 @@ pub fn list(told: Told) -> ApiResult<Vec<u8>> {
     })
 }
 
-pub fn deleted(told: Told) -> ApiResult<Vec<u8>> {
+pub fn deleted(told: HandlerResult) -> ApiResult<Vec<u8>> {
     message(&q::DeleteSnapshotResponse { time: told.time })
 }

@@ -7,7 +7,7 @@ use ramlet_proto::{Message, qdrant as q};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{FRAME_HEAD, Points, Told, id, message};
+use super::{FRAME_HEAD, Points, HandlerResult, id, message};
 use crate::error::{ApiError, ApiResult};
 
 #[derive(serde::Deserialize)]
@@ -56,7 +56,7 @@ const HITS_TAG: u8 = 2 << 3 | 2;
 const LOOKUP_TAG: u8 = 3 << 3 | 2;
 
 /// `QueryGroupsResponse` and those with the same fields.
-pub fn groups(told: Told) -> ApiResult<Vec<u8>> {
+pub fn groups(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let Groups { groups } = told.result()?;
     let mut out = Vec::with_capacity(FRAME_HEAD + told.messages.len() + 32 * groups.len() + 16);
     out.resize(FRAME_HEAD, 0);
@@ -114,7 +114,7 @@ fn group_id(json: &Value) -> q::GroupId {
     q::GroupId { kind }
 }
 
-pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
+pub fn facet(told: HandlerResult) -> ApiResult<Vec<u8>> {
     use q::facet_value::Variant::{BoolValue, IntegerValue, StringValue};
     #[derive(serde::Deserialize)]
     struct Hits {
@@ -145,7 +145,7 @@ pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
     })
 }
 
-pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
+pub fn pairs(told: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Pairs {
         pairs: Vec<Pair>,
@@ -172,7 +172,7 @@ pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
     })
 }
 
-pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
+pub fn offsets(told: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Offsets {
         offsets_row: Vec<u64>,

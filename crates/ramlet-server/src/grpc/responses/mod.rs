@@ -14,7 +14,7 @@ use super::FRAME_HEAD;
 use crate::error::{ApiError, ApiResult};
 
 /// What a handler answered.
-pub struct Told {
+pub struct HandlerResult {
     /// `{"result": ...}` without points; where they stand there are their lengths.
     pub json: Vec<u8>,
     /// Points as fields of the answer's list, behind [`FRAME_HEAD`] free bytes.
@@ -24,9 +24,9 @@ pub struct Told {
 }
 
 /// Writes the answer's message, behind [`FRAME_HEAD`] free bytes.
-pub type Tell = fn(Told) -> ApiResult<Vec<u8>>;
+pub type Encode = fn(HandlerResult) -> ApiResult<Vec<u8>>;
 
-impl Told {
+impl HandlerResult {
     pub fn result<T: DeserializeOwned>(&self) -> ApiResult<T> {
         #[derive(Deserialize)]
         struct Envelope<T> {
@@ -88,7 +88,7 @@ impl Lengths {
 }
 
 /// Search, query, recommend, discover: `QueryResponse` and those with the same fields.
-pub fn hits(told: Told) -> ApiResult<Vec<u8>> {
+pub fn hits(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let rest = q::QueryResponse {
         result: Vec::new(),
         time: told.time,
@@ -98,7 +98,7 @@ pub fn hits(told: Told) -> ApiResult<Vec<u8>> {
 }
 
 /// `QueryBatchResponse` and those with the same fields.
-pub fn batches(told: Told) -> ApiResult<Vec<u8>> {
+pub fn batches(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let lists: Vec<Lengths> = told.result()?;
     let mut out = Vec::with_capacity(FRAME_HEAD + told.messages.len() + 8 * lists.len() + 16);
     out.resize(FRAME_HEAD, 0);
@@ -115,7 +115,7 @@ pub fn batches(told: Told) -> ApiResult<Vec<u8>> {
     Ok(out)
 }
 
-pub fn got(told: Told) -> ApiResult<Vec<u8>> {
+pub fn got(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let rest = q::GetResponse {
         result: Vec::new(),
         time: told.time,
@@ -137,7 +137,7 @@ fn id(json: &Value) -> Option<q::PointId> {
     })
 }
 
-pub fn scrolled(told: Told) -> ApiResult<Vec<u8>> {
+pub fn scrolled(told: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct Page {
         next_page_offset: Option<Value>,
@@ -154,7 +154,7 @@ pub fn scrolled(told: Told) -> ApiResult<Vec<u8>> {
     told.with_points(&rest)
 }
 
-pub fn counted(told: Told) -> ApiResult<Vec<u8>> {
+pub fn counted(told: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct Count {
         count: u64,
@@ -188,7 +188,7 @@ impl Updated {
     }
 }
 
-pub fn updated(told: Told) -> ApiResult<Vec<u8>> {
+pub fn updated(told: HandlerResult) -> ApiResult<Vec<u8>> {
     // Some changes are told as done and nothing more.
     let result = match told.result::<Updated>() {
         Ok(updated) => updated.message(),
@@ -204,7 +204,7 @@ pub fn updated(told: Told) -> ApiResult<Vec<u8>> {
     })
 }
 
-pub fn updated_all(told: Told) -> ApiResult<Vec<u8>> {
+pub fn updated_all(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let all: Vec<Updated> = told.result()?;
     let result = all.into_iter().map(Updated::message).collect();
     message(&q::UpdateBatchResponse {
@@ -215,7 +215,7 @@ pub fn updated_all(told: Told) -> ApiResult<Vec<u8>> {
 }
 
 /// `HealthCheck` of the API: who answers.
-pub fn version(told: Told) -> ApiResult<Vec<u8>> {
+pub fn version(told: HandlerResult) -> ApiResult<Vec<u8>> {
     let json: Value = serde_json::from_slice(&told.json).map_err(ApiError::internal)?;
     let text = |name: &str| {
         json.get(name)
