@@ -1,4 +1,4 @@
-//! What `ramlet serve` runs with: flags, then what the environment and the files say, then defaults.
+//! The settings of `ramlet serve`: flags, then the environment and files, then defaults.
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;

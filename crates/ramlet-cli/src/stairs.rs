@@ -1,4 +1,4 @@
-//! What more memory would bring to what a server has stored, for the terminal.
+//! The staircase of memory for a server's data, on the terminal.
 
 use serde_json::Value;
 

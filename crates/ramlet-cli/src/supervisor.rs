@@ -1,4 +1,4 @@
-//! Telling the service manager how far the server is, in the words of sd_notify(3): a datagram to the socket that it names.
+//! Notifies the service manager (sd_notify(3)): a datagram to the socket that it names.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -1,5 +1,4 @@
-//! The files that connections are encrypted with: which, and read anew now and then, as they are replaced before they expire.
-//! And whom the commands trust that ask servers.
+//! The TLS files, which are read again now and then, and the authorities that commands trust.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -118,7 +117,10 @@ impl TlsFiles {
         });
         match renewed {
             Ok(false) => {}
-            Ok(true) => tracing::info!("new connections use the new certificate of {}", self.cert.display()),
+            Ok(true) => tracing::info!(
+                "new connections use the new certificate of {}",
+                self.cert.display()
+            ),
             Err(e) => tracing::warn!("the certificate isn't renewed: {e}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The audit log: who asked for what, and whether they were let.
+//! The audit log: who requested what, and whether it was allowed.
 //!
 //! A line of JSON for each request that a key is asked for, written when it is let in or refused, before anything is done. Fields
 //! have the names of the API server's log. Payloads, queries, keys and tokens are in none of them.

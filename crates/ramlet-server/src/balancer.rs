@@ -1,4 +1,4 @@
-//! Load balancing of the threads that hold connections: how much each has to do, and which connections it gives to another.
+//! Load balancing of the connection threads: how busy each is, and which connections it hands over.
 //!
 //! Connections are dealt before anybody knows what they are for. Two clients that search without pause may come to the thread
 //! of one core while the other's holds a writer that mostly waits: half of the speed, for as long as they stay. So each

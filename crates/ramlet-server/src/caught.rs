@@ -1,4 +1,4 @@
-//! A bug in answering one request fails that request: its connection, and the others on it, go on.
+//! A panic during a request fails only that request: its connection, and the others on it, continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

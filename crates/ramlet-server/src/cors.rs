@@ -1,4 +1,4 @@
-//! Pages of other origins: a browser lets them speak to this server only where it says so (the Fetch standard, section 3.3).
+//! CORS: a browser lets pages of other origins use this server only if it says so (the Fetch standard, section 3.3).
 //!
 //! As the API has it, any page may, for the key is what counts. Without a key it takes the user's word.
 

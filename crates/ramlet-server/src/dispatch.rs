@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{admit, enter};
 use crate::answer::{Answer, body_of, refuse, respond};
-use crate::api_request::{ApiRequest, Given, Incoming};
+use crate::api_request::{ApiRequest, Incoming, RequestBody};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::audit_record::Subject;
@@ -157,7 +157,7 @@ async fn answer(
         headers: parts.headers,
         body: unread.into(),
     };
-    let given = (Given::Json(body), Form::Json);
+    let given = (RequestBody::Json(body), Form::Json);
     let request = ApiRequest::new(params, query, given, start)
         .with(incoming)
         .noted(steps.cloned());

@@ -1,5 +1,4 @@
-//! Eviction of connections when a port has no place left: one that holds a place is asked to end, so that those who wait
-//! outside get in before they give up.
+//! Eviction of connections when a port has no free place: a connection is asked to end, so that waiting ones are accepted before they give up.
 //!
 //! A program keeps its connections open as long as it can, and a small budget has few places: without eviction the first
 //! clients would keep all others out. The one that has been idle longest goes first. Where none is idle, the oldest goes

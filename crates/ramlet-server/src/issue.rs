@@ -7,7 +7,7 @@ use std::time::Instant;
 use ramlet_memory::Consumer;
 use serde_json::{Value, json};
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// One thing that is wrong, until it isn't.
@@ -71,7 +71,7 @@ struct Planned {
 pub struct Known {
     of: Mutex<(BTreeSet<(&'static str, String)>, [u64; CODES.len()])>,
     /// What is held for the set.
-    held: Mutex<Held>,
+    held: Mutex<GrowingReservation>,
     from: Consumer,
     planned: Mutex<Option<Planned>>,
 }

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::issue::Issue;
 use crate::limits;
 use crate::staircase::{self, Stair, Staircase};
-use crate::unindexed::Met;
+use crate::unindexed::FieldUse;
 use crate::wire::explain::grouped;
 
 /// Something for people to do.
@@ -35,7 +35,9 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
     let collection = match app.engine.collection_in_ram(name) {
         Some(Ok(collection)) => collection,
         Some(Err(e)) if e.kind() == ErrorKind::CollectionClosed => {
-            let solution = by_hand("`ramlet check` reports the damage; delete the collection, or restore it from a snapshot");
+            let solution = by_hand(
+                "`ramlet check` reports the damage; delete the collection, or restore it from a snapshot",
+            );
             all.push(Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution));
             return 0;
         }
@@ -84,7 +86,7 @@ fn damaged(app: &App, collection: &Collection, name: &str) -> Option<Issue> {
 }
 
 /// As the API words it, with the request that ends it.
-fn unindexed(collection: &str, met: &Met) -> Issue {
+fn unindexed(collection: &str, met: &FieldUse) -> Issue {
     let key = &met.field.key;
     let solutions: Vec<Value> = met
         .field

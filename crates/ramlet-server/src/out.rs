@@ -8,9 +8,9 @@ use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
 use crate::error::{ApiError, ApiResult};
+use crate::growing_reservation::GrowingReservation;
 use crate::grpc::FRAME_HEAD;
 use crate::grpc::responses::points as messages;
-use crate::held_bytes::Held;
 use crate::limits;
 use crate::pieces::{Mark, PIECE, Pieces, Sent};
 
@@ -33,7 +33,7 @@ pub struct Out {
     form: Form,
     /// Points of the form [`Form::Messages`].
     messages: Pieces,
-    held: Held,
+    held: GrowingReservation,
     from: Consumer,
     /// Bytes held for what the engine hands over to be written.
     expected: u64,
@@ -61,12 +61,12 @@ impl Out {
 
     /// A further piece of an answer that was begun.
     pub fn part(from: &Consumer) -> Out {
-        Out::within(Held::default(), 0, Form::Json, from)
+        Out::within(GrowingReservation::default(), 0, Form::Json, from)
     }
 
     /// A piece of an answer whose points stand in `form`, with what is held for it: `expected` of that for what the engine
     /// hands over.
-    pub fn within(held: Held, expected: u64, form: Form, from: &Consumer) -> Out {
+    pub fn within(held: GrowingReservation, expected: u64, form: Form, from: &Consumer) -> Out {
         Out {
             bytes: Pieces::default(),
             form,
@@ -252,7 +252,9 @@ impl Out {
 
     pub fn record(&mut self, record: &Record) {
         if let Form::Messages(field) = self.form {
-            return self.message(field, messages::record_bytes(record), |out| messages::record(out, record));
+            return self.message(field, messages::record_bytes(record), |out| {
+                messages::record(out, record)
+            });
         }
         self.id(record.id);
         self.body(
@@ -302,7 +304,7 @@ impl Out {
     }
 
     /// What was written so far: JSON, points as messages behind [`FRAME_HEAD`] free bytes, and the bytes held for both.
-    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Pieces, Held)> {
+    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Pieces, GrowingReservation)> {
         self.check()?;
         let mut json = self.bytes.into_vecs();
         let json = if json.len() == 1 {

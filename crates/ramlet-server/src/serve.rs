@@ -88,7 +88,7 @@ async fn listen_on(host: &str, port: u16, buffer: u32) -> io::Result<TcpListener
     }
     let holder = match failure.kind() {
         io::ErrorKind::AddrInUse => {
-            holder_of_port(port).map_or(String::new(), |who| format!(": {who} listens there"))
+            holder_of_port(port).map_or(String::new(), |caller| format!(": {caller} listens there"))
         }
         _ => String::new(),
     };

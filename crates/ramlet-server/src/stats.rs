@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ramlet_memory::Consumer;
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 
 /// Upper bounds of the histogram's buckets, microseconds; one more is above them all.
 pub const BUCKETS_US: [u64; 16] = [
@@ -71,7 +71,7 @@ struct Counts {
     by_collection: BTreeMap<String, BTreeMap<Endpoint, Count>>,
     /// Rows of all collections, and what is held for as many as there ever were.
     rows: u64,
-    held: Held,
+    held: GrowingReservation,
 }
 
 /// About what a row of counts takes.

@@ -290,14 +290,15 @@ impl Collection {
 
     /// `submit`, and wait for the completion.
     pub fn update(&self, op: UpdateOp) -> Result<UpdateResult> {
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         self.submit(
             op,
             Box::new(move |result| {
-                let _ = tell.send(result);
+                let _ = sender.send(result);
             }),
         )?;
-        told.recv()
+        receiver
+            .recv()
             .map_err(|_| Error::new(ErrorKind::Closed, "the engine stopped before the update was done"))?
     }
 
@@ -648,7 +649,7 @@ fn to_several(
     give(first, joined.part())?;
     for shard in rest {
         if let Err(e) = give(&shard.core, joined.part()) {
-            joined.told(Err(e));
+            joined.complete(Err(e));
         }
     }
     Ok(())
@@ -656,12 +657,14 @@ fn to_several(
 
 /// Refuses what adds points where there is no room for another segment.
 fn check_growth(core: &Core, view: &View) -> Result<()> {
-    let room = core.shelf.check_room(descriptors::of_flat_segment(&view.schema));
+    let room = core
+        .file_context
+        .check_room(descriptors::of_flat_segment(&view.schema));
     room.map_err(|e| match jobs::may_give_back(core) {
         true => e,
         false => e.for_good(),
     })?;
-    crate::segment::check_pinned(&core.shelf, &view.schema, view.points())
+    crate::segment::check_pinned(&core.file_context, &view.schema, view.points())
 }
 
 /// Bytes of encoded changes in the queue. The largest may need a group of its own, and its record, beyond what the log buffers hold.

@@ -1,4 +1,4 @@
-//! One collection's shared state: the queue before the writer, the view behind it.
+//! One collection's shared state: the update queue, the writer and the published view.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::read::view::View;
 use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateOp, UpdateResult};
 use crate::residency::gate::Gate;
-use crate::segment::Shelf;
+use crate::segment::FileContext;
 use crate::settings::ExpiryAsOf;
 use crate::shared::Shared;
 use crate::write::writer::Writer;
@@ -40,11 +40,11 @@ pub struct Waiting(Option<Completion>);
 
 impl Waiting {
     pub fn answer(mut self, result: Result<UpdateResult>) {
-        self.tell(result);
+        self.complete(result);
     }
 
     /// Their panic is theirs: it is not to end the thread that all updates need.
-    fn tell(&mut self, result: Result<UpdateResult>) {
+    fn complete(&mut self, result: Result<UpdateResult>) {
         if let Some(done) = self.0.take()
             && let Err(error) = caught(|| done(result))
         {
@@ -56,7 +56,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let unknown = failed("it is unknown until a restart whether the update was applied");
-        self.tell(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
+        self.complete(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Queue {
 pub struct Core {
     /// Directory name: generated, never the user's.
     pub id: String,
-    pub shelf: Shelf,
+    pub file_context: FileContext,
     pub shared: Arc<Shared>,
     /// RAM of updates in the queue.
     pub updates: Consumer,
@@ -172,7 +172,7 @@ impl Core {
             // Its directory may be gone.
             match self.is_dropped() {
                 true => Ok(()),
-                false => writer.note_durable(self.shelf.storage.as_ref()),
+                false => writer.note_durable(self.file_context.storage.as_ref()),
             }
         });
         if let Err(e) = noted {

@@ -32,7 +32,7 @@ use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
 use crate::residency::names;
 use crate::schema::Slots;
-use crate::segment::{Shelf, graph_width};
+use crate::segment::{FileContext, graph_width};
 use crate::sharding::{self, Shard, ShardSet};
 use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
@@ -163,7 +163,7 @@ struct Consumers {
 #[derive(Default)]
 struct SlotQueue {
     jobs: Mutex<(VecDeque<SlotJob>, bool)>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl SlotQueue {
@@ -176,7 +176,7 @@ impl SlotQueue {
             if guard.1 {
                 return None;
             }
-            guard = locks::wait(&self.told, guard);
+            guard = locks::wait(&self.changed, guard);
         }
     }
 }
@@ -331,7 +331,8 @@ impl Engine {
         let mut names = self.names();
         for name in skip {
             let Some(entry) = names.entry(name) else {
-                let what = format!("Not found: Collection `{name}`, named by --skip-collection, doesn't exist!");
+                let what =
+                    format!("Not found: Collection `{name}`, named by --skip-collection, doesn't exist!");
                 return Err(Error::not_found(what));
             };
             let why = Error::new(ErrorKind::CollectionClosed, "it was skipped by --skip-collection");
@@ -432,7 +433,7 @@ impl Engine {
     fn parts(&self, id: &str) -> Result<Parts> {
         Ok(Parts {
             id: id.to_string(),
-            shelf: Shelf {
+            file_context: FileContext {
                 storage: self.storage.subdir(id)?,
                 cache: self.cache.clone(),
                 metadata: self.consumers.metadata.clone(),
@@ -856,7 +857,7 @@ impl Engine {
         }
         guard.0.push_back(job);
         drop(guard);
-        self.slots.told.notify_one();
+        self.slots.changed.notify_one();
         Ok(())
     }
 
@@ -932,7 +933,7 @@ impl Engine {
     pub fn close(&self) {
         self.shared.close();
         whole(&self.slots.jobs).1 = true;
-        self.slots.told.notify_all();
+        self.slots.changed.notify_all();
         let threads = std::mem::take(&mut *whole(&self.threads));
         let own = std::thread::current().id();
         for thread in threads {

@@ -1,4 +1,4 @@
-//! One opaque error that answers questions.
+//! The engine's one opaque error; callers ask it questions.
 
 use std::fmt;
 

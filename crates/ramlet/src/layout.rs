@@ -1,5 +1,5 @@
-//! The one decision about a vector's rows in a segment: which index, which codes with how many sub-quantizers, and which of them may be in RAM. Pure:
-//! the planner, the build of a segment and its opening ask here, and nobody else decides.
+//! The layout decision for a segment's vectors: which index, which codes with how many sub-quantizers, and which of them may be in RAM. It is a
+//! pure function; the planner, the build and the opening all call it.
 
 use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};

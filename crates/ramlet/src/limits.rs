@@ -1,4 +1,4 @@
-//! Every bound of the engine in one place.
+//! All limits of the engine.
 
 /// Longest group of the log: one write and one fdatasync. Also the largest point, encoded.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What can be asked of a collection.
+//! Requests to a collection.
 
 use ramlet_io::Stages;
 

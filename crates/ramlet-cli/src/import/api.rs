@@ -69,9 +69,9 @@ impl std::error::Error for TooLong {}
 
 /// The server is gone, for everything that would be asked of it next as well.
 #[derive(Debug)]
-pub struct Lost(String);
+pub struct ServerGone(String);
 
-impl fmt::Display for Lost {
+impl fmt::Display for ServerGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no answer from {}", self.0)
     }
@@ -221,7 +221,7 @@ impl Api {
             }
             let lost = *lost_since.get_or_insert_with(Instant::now);
             if lost.elapsed() > RECONNECT_FOR {
-                return Err(anyhow!(failure).context(Lost(self.url.clone())));
+                return Err(anyhow!(failure).context(ServerGone(self.url.clone())));
             }
             sleep(pause);
             interrupt::check()?;
@@ -494,7 +494,9 @@ fn tls_sentence(url: &str, error: &str) -> String {
         let plain = url.replacen("https://", "http://", 1);
         format!("{url} doesn't speak TLS ({error}); without encryption it is {plain}")
     } else if error.contains("certificate") {
-        format!("{url} isn't trusted: {error}; set SSL_CERT_FILE=ca.pem to the authority that signed its certificate")
+        format!(
+            "{url} isn't trusted: {error}; set SSL_CERT_FILE=ca.pem to the authority that signed its certificate"
+        )
     } else {
         format!("no encrypted connection to {url}: {error}")
     }

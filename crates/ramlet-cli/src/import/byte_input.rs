@@ -1,4 +1,4 @@
-//! Bytes of a file or of standard input, unpacked on the way: gzip and zstd, told by how they begin.
+//! Bytes of a file or of standard input, decompressed on the fly: gzip and zstd, detected by their first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -73,9 +73,10 @@ struct Unpacked<R>(R);
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::new(error.kind(), format!("the compressed file is truncated ({error})"))
-            }
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                error.kind(),
+                format!("the compressed file is truncated ({error})"),
+            ),
             _ => error,
         })
     }

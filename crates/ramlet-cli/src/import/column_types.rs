@@ -1,4 +1,4 @@
-//! Types of a table's columns: guessed by the rows at the beginning, or told.
+//! Types of a table's columns: guessed from the first rows, or given.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! The collection that files go into: made for them, or there already and checked against what they and the options say.
+//! The target collection of an import: created for the files, or an existing one that must match them and the options.
 
 use std::time::Duration;
 
@@ -122,10 +122,7 @@ impl<'a> FilledCollection<'a> {
         if self.api.count(self.name).is_ok_and(|points| points == 0)
             && self.api.delete_collection(self.name).is_ok()
         {
-            note!(
-                "removed the empty collection '{}'",
-                self.name
-            );
+            note!("removed the empty collection '{}'", self.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Ids of points: those of the file, or such as are made for its rows.
+//! Ids of points: the file's, or generated ones.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use ureq::http::{Method, Uri};
 
-use super::api::{Api, CollectionState, Lost, Refusal, TooLong};
+use super::api::{Api, CollectionState, Refusal, ServerGone, TooLong};
 use super::copied_settings::{add_own, check_same, settings, without_nulls};
 use super::interrupt::{self, Interrupted};
 use super::progress::Progress;
@@ -87,8 +87,10 @@ impl Failures {
         let Err(error) = outcome else {
             return Ok(());
         };
-        let error = error.context(format!("collection '{name}'; run the same command again to continue"));
-        if self.of == 1 || error.is::<Lost>() || error.is::<Interrupted>() {
+        let error = error.context(format!(
+            "collection '{name}'; run the same command again to continue"
+        ));
+        if self.of == 1 || error.is::<ServerGone>() || error.is::<Interrupted>() {
             return Err(error);
         }
         note!("ramlet: {error:#}");
@@ -486,9 +488,7 @@ impl<'a> Scroll<'a> {
         if let Some(offset) = &self.offset
             && self.rounds.comes_again(offset)
         {
-            bail!(
-                "the other server repeats the offset {offset} of the next page"
-            );
+            bail!("the other server repeats the offset {offset} of the next page");
         }
         let count = result.points.len().max(1);
         if !self.fixed {

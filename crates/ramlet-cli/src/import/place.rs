@@ -1,4 +1,4 @@
-//! Where an import of a file is, in a file of its own: what was cut off goes on from there.
+//! The progress file of an import of files, for resuming it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -63,9 +63,8 @@ impl Place {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e).with_context(place),
             Ok(text) => {
-                let there: State = serde_json::from_slice(&text).with_context(|| {
-                    format!("{}, the progress file of an import, can't be read", place())
-                })?;
+                let there: State = serde_json::from_slice(&text)
+                    .with_context(|| format!("{}, the progress file of an import, can't be read", place()))?;
                 state.points = there.points;
                 state.numbering.clone_from(&there.numbering);
                 if there != state {

@@ -1,4 +1,4 @@
-//! Where an import from a server is, in a file: what was cut off goes on from there.
+//! The progress file of an import from a server, for resuming it.
 
 use std::collections::BTreeMap;
 use std::fs;

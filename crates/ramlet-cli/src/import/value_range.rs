@@ -1,4 +1,4 @@
-//! Which numbers the datatype of a vector holds. The API takes others too, and changes them without a word.
+//! The range of numbers of a vector's datatype. The API accepts others and changes them silently.
 
 use anyhow::{Result, bail};
 

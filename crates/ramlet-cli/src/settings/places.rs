@@ -1,4 +1,4 @@
-//! Which files are read: defaults of a package, a directory's as the API's server has them, and what flags or a variable name.
+//! The settings files to read: a package's defaults, a directory in the API server's form, and files named by flags or a variable.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Where a setting is said beside its flag: the environment, then the files; in each our name goes before that of the API's server.
+//! The sources of a setting: the flag, the environment, then the files. In each, our name overrides the API server's.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

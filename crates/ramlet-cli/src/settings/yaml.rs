@@ -25,10 +25,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
     let told = || format!("the configuration {}", path.display());
     let bytes = std::fs::metadata(path).with_context(told)?.len();
     if bytes > BYTES_MAX {
-        bail!(
-            "{}: {bytes} bytes; the limit is {BYTES_MAX}",
-            told()
-        );
+        bail!("{}: {bytes} bytes; the limit is {BYTES_MAX}", told());
     }
     let text = std::fs::read_to_string(path).with_context(told)?;
     parse(&text).with_context(told)

@@ -73,7 +73,10 @@ fn what_is_new_and_what_is_replaced() {
         "{said}"
     );
     let said = import_ok(&server, &file, &[]);
-    assert!(said.contains("0 new, 3 replaced; the collection has 2 now"), "{said}");
+    assert!(
+        said.contains("0 new, 3 replaced; the collection has 2 now"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -103,13 +106,19 @@ fn files_without_ids_need_a_choice_for_a_filled_collection() {
     assert_eq!(points(&server).len(), 2, "nothing was sent");
 
     let said = import_ok(&server, &second, &["--ids", "append"]);
-    assert!(said.contains("2 new, 0 replaced; the collection has 4 now"), "{said}");
+    assert!(
+        said.contains("2 new, 0 replaced; the collection has 4 now"),
+        "{said}"
+    );
     assert_eq!(ids(&server), [0, 1, 2, 3]);
     assert_eq!(points(&server)[2]["vector"], json!([3]));
 
     let server = filled();
     let said = import_ok(&server, &second, &["--ids", "line"]);
-    assert!(said.contains("0 new, 2 replaced; the collection has 2 now"), "{said}");
+    assert!(
+        said.contains("0 new, 2 replaced; the collection has 2 now"),
+        "{said}"
+    );
 
     let server = filled();
     let said = [(); 2].map(|()| import_ok(&server, &second, &["--ids", "hash"]));

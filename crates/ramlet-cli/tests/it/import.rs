@@ -228,7 +228,12 @@ fn what_line_1_is_no_pattern_for() {
     let file = dir.file("a.jsonl", text.as_bytes());
     let server = FakeServer::start();
     let (success, said) = import(&server, &file, &[]);
-    for part in ["no collection 'c'", "create the collection for such vectors first", "line 1", "'m'"] {
+    for part in [
+        "no collection 'c'",
+        "create the collection for such vectors first",
+        "line 1",
+        "'m'",
+    ] {
         assert!(!success && said.contains(part), "{part}: {said}");
     }
     let there = || {
@@ -446,7 +451,10 @@ fn a_small_server_gets_smaller_requests() {
     let server = FakeServer::start();
     server.state().body_max = 10;
     let (success, text) = import(&server, &file, &[]);
-    assert!(!success && text.contains("point 0 by itself is too large"), "{text}");
+    assert!(
+        !success && text.contains("point 0 by itself is too large"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -102,10 +102,7 @@ fn pages_in_a_circle_end() {
     from.state().circle = Some(5);
     let to = FakeServer::start();
     let (success, text) = import_from(&from.url, &to, &dir.path("state.json"));
-    assert!(
-        !success && text.contains("repeats the offset 5"),
-        "{text}"
-    );
+    assert!(!success && text.contains("repeats the offset 5"), "{text}");
 }
 
 #[test]

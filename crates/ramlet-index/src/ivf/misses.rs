@@ -1,4 +1,4 @@
-//! How far codes miss true neighbours: measured at build, while the neighbours of held-out rows are coded.
+//! How much codes miss true neighbours, measured at the build on the neighbours of held-out rows.
 //!
 //! A neighbour is lost where its least possible distance lies above that of the last one wanted. By how many deviations that
 //! happens depends on the data: rows are lost less often than normal errors say, since most neighbours lie well within. Of the nearest
@@ -13,7 +13,9 @@ use super::ranked::Ranked;
 use crate::Metric;
 use crate::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 use crate::quant::product::ProductModel;
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, Rotation, SignRow};
+use crate::quant::{
+    CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GroupLayout, ResidualQuery, Rotation, SignRow,
+};
 
 /// What is taken where too little was measured: about what vectors of text and images take.
 pub(super) const ONE_BIT_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
@@ -47,7 +49,7 @@ pub(super) struct Neighbour {
 
 /// The held-out rows as queries, and their neighbours by row.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct HeldOutQueries {
     queries: Vec<CodeQuery>,
     neighbours: Vec<Neighbour>,
 }
@@ -55,7 +57,7 @@ pub(super) struct Asked {
 /// One thread's memory, and by how many deviations each form of codes missed.
 #[derive(Debug, Default)]
 pub(super) struct Misses {
-    entered: Entered,
+    entered: ResidualQuery,
     fast_scanned: FastScanned,
     group: Vec<u8>,
     /// A centroid whose levels had to be unpacked.
@@ -76,8 +78,13 @@ pub(super) struct Coded<'c> {
     pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
-impl Asked {
-    pub(super) fn new(held_out: &mut [HeldOut], metric: Metric, rotation: &Rotation, mean: &[u8]) -> Asked {
+impl HeldOutQueries {
+    pub(super) fn new(
+        held_out: &mut [HeldOut],
+        metric: Metric,
+        rotation: &Rotation,
+        mean: &[u8],
+    ) -> HeldOutQueries {
         let (mut queries, mut neighbours) = (Vec::with_capacity(held_out.len()), Vec::new());
         for held_out in held_out {
             let near = held_out.nearest(MISS_DEPTHS[0]);
@@ -96,7 +103,7 @@ impl Asked {
             queries.push(code_query);
         }
         neighbours.sort_unstable_by_key(|neighbour| (neighbour.row, neighbour.query));
-        Asked { queries, neighbours }
+        HeldOutQueries { queries, neighbours }
     }
 
     /// The queries that a row is near to.
@@ -219,10 +226,10 @@ const ALLOWED_OF_NEAREST: f32 = 1.4;
 /// depths that were measured by the logarithm of it.
 pub(crate) fn deviation_at_depth(deviations: &DeviationsByDepth, depth: f64, loss: f32) -> f32 {
     let [of_ten, nearest] = deviations;
-    let way = (MISS_DEPTHS[0] as f64 / depth).log10() as f32;
-    let way = way.clamp(0.0, 1.0 + BEYOND_NEAREST);
-    let between = std::array::from_fn(|i| of_ten[i] + (nearest[i] - of_ten[i]) * way);
-    deviation(&between, loss * ALLOWED_OF_NEAREST.powf(way.min(1.0)))
+    let fraction = (MISS_DEPTHS[0] as f64 / depth).log10() as f32;
+    let fraction = fraction.clamp(0.0, 1.0 + BEYOND_NEAREST);
+    let between = std::array::from_fn(|i| of_ten[i] + (nearest[i] - of_ten[i]) * fraction);
+    deviation(&between, loss * ALLOWED_OF_NEAREST.powf(fraction.min(1.0)))
 }
 
 /// Deviations at which `loss` of the neighbours are lost, between and beyond what was measured.

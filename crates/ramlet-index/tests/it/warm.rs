@@ -1,6 +1,8 @@
 //! A warm search allocates nothing.
 
-use ramlet_index::{Allowed, CodeKind, Element, Flat, IndexScratch, Ivf, Metric, TopK, VectorIndex, Want};
+use ramlet_index::{
+    Allowed, CodeKind, Element, Flat, IndexScratch, IndexSearchParams, Ivf, Metric, TopK, VectorIndex,
+};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -68,9 +70,9 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
             filter: if filtered { Some(&mut filter) } else { None },
             filter_share: filtered.then_some(0.5),
         };
-        let want = Want {
+        let want = IndexSearchParams {
             exact,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         index
             .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)

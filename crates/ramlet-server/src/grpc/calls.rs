@@ -15,14 +15,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::sync::watch;
 
-use super::requests::DecodedRequest;
 use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
+use super::requests::DecodedRequest;
 use super::responses::HandlerResult;
 use super::{FRAME_HEAD, health, reflection, status, storage_read};
 use crate::admission::{admit, enter};
 use crate::answer::Answer;
-use crate::api_request::{ApiRequest, Given};
+use crate::api_request::{ApiRequest, RequestBody};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::audit_record::{AuditRecord, Subject};
@@ -33,7 +33,7 @@ use crate::caught::caught;
 use crate::compress;
 use crate::connection::Place;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::http2::serve_http2;
 use crate::limits;
 use crate::out::{Form, told_whole};
@@ -275,7 +275,7 @@ async fn call(
     of: (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let entered = enter(app, bound.route.access, subject, headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     let message = Messages::new(headers, body)?
         .single(rule_of(app, bound), &mut held, &app.requests)
         .await?;
@@ -298,7 +298,11 @@ async fn answer(
     app: &Arc<App>,
     bound: &'static Bound,
     (headers, (grant, mut record)): (&HeaderMap, (Grant, AuditRecord)),
-    ((mut request, len), held, collection): ((DecodedRequest, usize), Held, &mut Option<String>),
+    ((mut request, len), held, collection): (
+        (DecodedRequest, usize),
+        GrowingReservation,
+        &mut Option<String>,
+    ),
     (start, steps): (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);
@@ -316,7 +320,7 @@ async fn answer(
         request.query.timeout = Some(request.query.timeout.map_or(given, |t| t.min(given)));
     }
     let given = (
-        Given::Message(request.body, len),
+        RequestBody::Message(request.body, len),
         Form::Messages(method.points.field()),
     );
     let request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
@@ -334,7 +338,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(app, bound));
     let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
     rule.check(len as u64)?;
-    let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;
+    let mut held = GrowingReservation::in_time(rule.before(len as u64), &app.requests).await?;
     let mut request = decode(app, bound.method, rule, message, &mut held).await?;
     if !bound.route.access.reads() {
         match request.params.first_mut() {
@@ -359,7 +363,7 @@ async fn decode(
     method: &'static Method,
     rule: BodyRule,
     message: Bytes,
-    held: &mut Held,
+    held: &mut GrowingReservation,
 ) -> ApiResult<DecodedRequest> {
     let len = message.len() as u64;
     let weight = method
@@ -400,7 +404,11 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
             json.push(b'}');
             (json, messages, held)
         }
-        Answer::Plain { body, .. } => (body.into_bytes(), Pieces::default(), Held::default()),
+        Answer::Plain { body, .. } => (
+            body.into_bytes(),
+            Pieces::default(),
+            GrowingReservation::default(),
+        ),
         Answer::Stream(_) | Answer::Whole(_) => {
             return Err(ApiError::internal("the method's answer is no message"));
         }

@@ -1,4 +1,4 @@
-//! All methods, in one table: the route each stands for, its request and its answer.
+//! The table of all methods: each one's REST route, request and response.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use ramlet_proto::{Message, Shaped, qdrant as q};
 
-use super::requests::{self, DecodedRequest, Request};
 use super::node::Node;
+use super::requests::{self, DecodedRequest, Request};
 use super::responses::{self, Encode};
 use crate::error::{ApiError, ApiResult};
 use crate::route::Route;
@@ -62,7 +62,10 @@ fn bind(method: &'static Method) -> Option<(&'static str, Bound)> {
     Some((method.path, Bound { method, route }))
 }
 
-fn decoded<M: Message + Default>(bytes: Bytes, to_request: fn(M) -> ApiResult<DecodedRequest>) -> ApiResult<DecodedRequest> {
+fn decoded<M: Message + Default>(
+    bytes: Bytes,
+    to_request: fn(M) -> ApiResult<DecodedRequest>,
+) -> ApiResult<DecodedRequest> {
     to_request(M::decode(bytes).map_err(ApiError::wrong_input)?)
 }
 

@@ -5,17 +5,17 @@
 //! handler writes its result as for REST, but points as messages ([`responses`]). So there is one implementation of everything.
 //! The framing is our own, over hyper's HTTP/2: nothing of a message is read before it has its memory.
 
-pub mod requests;
 mod calls;
 mod frame;
 mod health;
 mod methods;
 pub mod node;
 mod reflection;
+pub mod requests;
+pub mod responses;
 mod setting_names;
 mod status;
 mod storage_read;
-pub mod responses;
 mod value;
 
 pub(crate) use calls::serve_calls;

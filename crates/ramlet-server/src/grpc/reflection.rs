@@ -20,7 +20,7 @@ use super::responses;
 use crate::app::App;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;
@@ -46,7 +46,7 @@ pub fn info(app: &Arc<App>, mut messages: Messages) -> ApiResult<Sent> {
     let app = app.clone();
     tokio::spawn(async move {
         loop {
-            let mut held = Held::default();
+            let mut held = GrowingReservation::default();
             let next = messages.next(RULE, &mut held, &app.requests).await;
             let Ok(Some(message)) = next else { return };
             let Ok(answer) = answer(message) else { return };
@@ -195,7 +195,8 @@ mod tests {
         ] {
             assert!(all.iter().any(|s| s == name), "{name} in {all:?}");
         }
-        let Tells::ListServicesResponse(listed) = response_of(Some(&Asks::ListServices(String::new()))) else {
+        let Tells::ListServicesResponse(listed) = response_of(Some(&Asks::ListServices(String::new())))
+        else {
             panic!("no list");
         };
         let listed: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();

@@ -3,8 +3,8 @@
 use ramlet_proto::qdrant as q;
 use serde_json::Value;
 
-use super::requests::word;
 use super::node::{Fields, Key, Node};
+use super::requests::word;
 use super::value;
 
 pub const MEMORY: &[&str] = &["", "cold", "cached", "pinned"];

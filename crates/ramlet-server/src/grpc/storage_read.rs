@@ -18,7 +18,7 @@ use crate::audit_record::Subject;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// The methods, and their names in the audit log.
@@ -61,7 +61,7 @@ async fn refused(
 ) -> ApiResult<ApiError> {
     let start = Instant::now();
     let (grant, mut record) = enter(app, Access::Read, subject, headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     let message = Messages::new(headers, body)?
         .single(RULE, &mut held, &app.requests)
         .await?;

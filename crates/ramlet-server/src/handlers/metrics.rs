@@ -441,11 +441,7 @@ fn operator(text: &mut Text, app: &App) {
     for ((_, kind), count) in REFUSALS.iter().zip(app.refusals.counts()) {
         text.sample("ramlet_refusals_total", &[("kind", kind)], count);
     }
-    text.family(
-        "ramlet_issues",
-        "gauge",
-        "Open issues, by the codes of /issues",
-    );
+    text.family("ramlet_issues", "gauge", "Open issues, by the codes of /issues");
     for (code, count) in CODES.iter().zip(app.issues.counts()) {
         text.sample("ramlet_issues", &[("code", code)], count);
     }
@@ -490,14 +486,14 @@ fn operator(text: &mut Text, app: &App) {
     waits(text, app);
     let times = app.engine.watch().job_times();
     let series: [(&str, &str, OfJobs); 3] = [
-        (
-            "ramlet_jobs_total",
-            "Finished background jobs, by kind",
-            |t| t.count as f64,
-        ),
-        ("ramlet_jobs_failed_total", "Failed background jobs, by kind", |t| {
-            t.failed as f64
+        ("ramlet_jobs_total", "Finished background jobs, by kind", |t| {
+            t.count as f64
         }),
+        (
+            "ramlet_jobs_failed_total",
+            "Failed background jobs, by kind",
+            |t| t.failed as f64,
+        ),
         ("ramlet_job_seconds_total", "Time that they took", |t| {
             t.total_ns as f64 / 1e9
         }),

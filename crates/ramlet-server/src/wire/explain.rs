@@ -192,8 +192,7 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     }
     if parts.iter().any(|part| part.strategy == "passed over") {
         all.push(
-            "segments without an index were skipped (indexed_only): their points are missing here"
-                .to_owned(),
+            "segments without an index were skipped (indexed_only): their points are missing here".to_owned(),
         );
     }
     all

@@ -1,4 +1,4 @@
-//! Jobs that failed: what is told of them, and how long they rest before they are tried again.
+//! Failed jobs: what is reported, and the backoff before each retry.
 //!
 //! No clock is read here: rests are counted in rounds of the maintenance thread, which are paced by the pauses of those who
 //! wait for it ([`crate::write::group_commit::FAILED_POLL`]) and by its own when nobody does.

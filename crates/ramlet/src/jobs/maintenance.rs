@@ -1,4 +1,4 @@
-//! The maintenance thread: looks for what is due and does one thing at a time.
+//! The maintenance thread: it finds the job that is due and runs one at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,25 +11,25 @@ use crate::jobs::{self, CacheFill, Moment};
 use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
 use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
-use crate::shared::{Due, Shared};
+use crate::shared::{Shared, WakeReason};
 use crate::write::writer::Writer;
 
 /// Runs until the engine closes. `visit` loads up to so many collections that should be looked at, while nothing else is due.
 pub fn run(shared: &Shared, visit: &dyn Fn(usize)) {
     let mut idle_period = IdlePeriod::default();
     // What is there at the start goes to RAM at once: nobody has written yet.
-    if shared.wait_due(Duration::ZERO) != Due::Closed {
+    if shared.wait_due(Duration::ZERO) != WakeReason::Closed {
         work(shared);
         idle_period.look(shared);
         fill_all(shared, Pace::Calm);
     }
     loop {
         let due = shared.wait_due(IDLE);
-        let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
+        let rounds = if due == WakeReason::Idle { IDLE_ROUNDS } else { 1 };
         live(shared).for_each(|core| core.backoff.pass(rounds));
         match due {
-            Due::Closed => return,
-            Due::Now => {
+            WakeReason::Closed => return,
+            WakeReason::Now => {
                 idle_period.end();
                 work(shared);
                 // What a job needed it needs no more.
@@ -41,7 +41,7 @@ pub fn run(shared: &Shared, visit: &dyn Fn(usize)) {
                 }
                 visit(VISITS_BUSY);
             }
-            Due::Idle => {
+            WakeReason::Idle => {
                 // What failed may succeed now, and deletes don't wake anybody.
                 work(shared);
                 count_quiet(shared);
@@ -240,7 +240,7 @@ fn operations(shared: &Shared) -> u64 {
 
 fn with_caches(shared: &Shared, act: impl FnOnce(&Caches)) {
     if let Some(core) = shared.live_collections().first() {
-        act(&core.shelf.caches);
+        act(&core.file_context.caches);
     }
 }
 
@@ -436,8 +436,8 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
-    core.shelf.caches.forget_demand();
-    core.shelf.caches.keep(0);
+    core.file_context.caches.forget_demand();
+    core.file_context.caches.keep(0);
     let mut in_vain = 0;
     loop {
         let begun = core.shared.wait_jobs();

@@ -1,4 +1,4 @@
-//! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
+//! Merges: choosing segments, checking the disk space, and merging.
 
 use ramlet_format::component::Component;
 
@@ -78,14 +78,14 @@ fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) ->
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
     let mut vectors = writer.schema.vectors.iter();
     threshold_kb(&writer.config) > 0
-        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf) == Some(false))
+        && vectors.any(|vector| becomes_graph(vector, rows, &core.file_context) == Some(false))
 }
 
 /// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
 /// are left without until there is time for a graph of all.
 fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     writer.schema.vectors.iter().any(|vector| {
-        becomes_graph(vector, view.live(), &core.shelf) == Some(true)
+        becomes_graph(vector, view.live(), &core.file_context) == Some(true)
             && view
                 .segment
                 .vector(vector.slot)
@@ -120,7 +120,9 @@ fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, thres
 fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
     let refused = refused_index(&view.segment.entry, slot);
     refused.is_some_and(|lack| {
-        !lack.has_passed(&core.shelf) || view.segment.stays_as_it_is() || core.backoff.is_resting(Job::Index)
+        !lack.has_passed(&core.file_context)
+            || view.segment.stays_as_it_is()
+            || core.backoff.is_resting(Job::Index)
     })
 }
 
@@ -129,7 +131,7 @@ fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_COST_OF_GRAPH);
     writer.schema.vectors.iter().any(|vector| {
         lacks_index(core, writer, view, vector)
-            && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
+            && (becomes_graph(vector, view.live(), &core.file_context).is_none() || is_paid())
     })
 }
 
@@ -149,7 +151,7 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 
 /// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let most = core.shelf.caches.consumer.cap();
+    let most = core.file_context.caches.consumer.cap();
     let all = || core.view.load().points();
     threshold_kb(&writer.config) > 0
         && !view.segment.stays_as_it_is()
@@ -165,7 +167,7 @@ fn lacks_tenants_order(core: &Core, writer: &Writer, view: &SegmentView) -> bool
     writer.schema.tenants().is_some()
         && !view.segment.stays_as_it_is()
         && !core.backoff.is_resting(Job::Index)
-        && core.shelf.spare_bytes() >= Numbers::bytes(view.live())
+        && core.file_context.spare_bytes() >= Numbers::bytes(view.live())
         && view.segment.columns().any(lacks_rows_by_number)
 }
 
@@ -225,7 +227,7 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
 fn crowding_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     let files = writer.segments.iter().map(|view| view.segment.open_bytes());
     let (all, largest) = (files.clone().sum::<u64>(), files.max().unwrap_or(0));
-    match core.shelf.has_too_many_files(all - largest, largest) {
+    match core.file_context.has_too_many_files(all - largest, largest) {
         true => smallest(&writer.segments, 2),
         false => Vec::new(),
     }
@@ -370,7 +372,7 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
     if wanted.is_empty() {
         return Ok(wanted);
     }
-    let free = core.shelf.storage.free_bytes()?;
+    let free = core.file_context.storage.free_bytes()?;
     let needed = |views: &[SegmentView]| disk_needed(views) + copies_needed(writer, views);
     let views = chosen(core, writer, moment, &|views| needed(views) <= free);
     if views.is_empty() {
@@ -462,7 +464,7 @@ fn clear_dead_with(core: &Core) -> Result<bool> {
 /// Merges small segments until one more file for each finds room, and what is merged next beside them.
 pub fn make_room_for_files(core: &Core) -> Result<()> {
     while merge(core, Moment::Crowded)? {}
-    core.shelf
+    core.file_context
         .check_room(descriptors::of_flat_segment(&core.view.load().schema) + 1)
 }
 
@@ -564,7 +566,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             false => source.segment.note_stays(),
         }
         drop(merged);
-        manifest_store::remove_job_files(core.shelf.storage.as_ref(), id);
+        manifest_store::remove_job_files(core.file_context.storage.as_ref(), id);
         return Ok(false);
     }
     if merged.as_ref().is_some_and(|segment| !was_refused(segment)) {

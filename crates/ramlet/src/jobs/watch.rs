@@ -1,4 +1,4 @@
-//! How long syncs of the log and background jobs take, by a clock from outside.
+//! Times of log syncs and background jobs, by a clock that the server lends.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

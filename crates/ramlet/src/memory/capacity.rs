@@ -1,4 +1,4 @@
-//! How many collections a budget has room for, in RAM and in the list of all, and which one would have for more.
+//! How many collections a budget can load and list, and which budget can list more.
 
 use std::sync::Arc;
 

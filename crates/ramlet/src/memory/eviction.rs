@@ -1,4 +1,4 @@
-//! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
+//! Cached data in reclaimable memory, and the order of eviction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};

@@ -34,14 +34,16 @@ pub fn megabytes(bytes: u64) -> String {
 }
 
 /// The end of a refusal that passes by itself; [`Error::for_good`](crate::Error) replaces it.
-pub const WAITING_HELPS: &str =
-    ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
+pub const WAITING_HELPS: &str = ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
 
 /// The message of a refusal.
 pub fn refusal(e: &OverBudget) -> String {
     let mut out = format!("{} needs {}", asker(e.consumer), megabytes(e.asked));
     if e.held > 0 {
-        out.push_str(&format!(" in addition to the {} that it holds", megabytes(e.held)));
+        out.push_str(&format!(
+            " in addition to the {} that it holds",
+            megabytes(e.held)
+        ));
     }
     out.push_str(&match e.is_final() {
         true => format!(
@@ -109,7 +111,9 @@ mod tests {
         );
         let said = refusal(&refused(7_000_000, 1_500_000));
         assert!(
-            said.starts_with("this search needs 7.0 MB in addition to the 1.5 MB that it holds, but at most 8.0 MB can"),
+            said.starts_with(
+                "this search needs 7.0 MB in addition to the 1.5 MB that it holds, but at most 8.0 MB can"
+            ),
             "{said}"
         );
         assert!(said.contains("Waiting doesn't help"), "{said}");

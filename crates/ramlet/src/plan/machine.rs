@@ -1,4 +1,4 @@
-//! What a machine can do: measured once, kept beside the data, read by the planner.
+//! A machine's speed: measured once, stored beside the data, read by the planner.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The planner: from what is to be stored, the machine and the memory to where everything goes and how fast it will be.
-//! No file is opened and nothing is measured here, except by [`Machine::measure`].
+//! The planner: from the data, the machine and the memory it derives the layout and its speed. It opens no file and measures nothing, except in
+//! [`Machine::measure`].
 
 mod bytes;
 mod cost;

@@ -1,4 +1,4 @@
-//! What a thread reads with: its reader and its buffers.
+//! A thread's reader and buffers.
 
 use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;

@@ -1,4 +1,4 @@
-//! Distances among points picked at random: for maps and graphs of a collection.
+//! Distances among random points, for maps and graphs of a collection.
 
 use ramlet_index::Query;
 

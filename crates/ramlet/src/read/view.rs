@@ -1,4 +1,4 @@
-//! A collection at one moment: what a reader holds while the writer goes on.
+//! A view: a reader's snapshot of a collection while the writer continues.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether a calibration still holds: what the recall monitor measures, against what was aimed at.
+//! Drift: whether a calibration still holds, by the recall that the monitor measures.
 //!
 //! An index is calibrated at build on rows of its own. Users may ask for something else than more of the same: text for
 //! images, questions for answers, last year's words. Their neighbours lie in more clusters, and less is found than was

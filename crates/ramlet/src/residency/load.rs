@@ -1,4 +1,4 @@
-//! A collection is asked for: it is there, or it is loaded.
+//! Loads a collection on demand.
 
 use std::sync::{Arc, MutexGuard};
 

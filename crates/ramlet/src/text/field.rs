@@ -1,4 +1,4 @@
-//! The texts of a payload index: its options as the API has them, and the tokenizer that follows from them.
+//! The texts of a payload index: the API's options, and the tokenizer that they select.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! How vectors are stored: bytes of a log record, of the memtable and of a segment alike. Little endian.
+//! The encoding of vectors, the same in log records, memtable and segments. Little endian.
 //!
 //! | kind | bytes |
 //! |---|---|

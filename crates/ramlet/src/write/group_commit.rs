@@ -1,4 +1,4 @@
-//! What the writer thread does with queued updates: groups of changes, one sync each.
+//! Group commit: the writer thread turns queued updates into groups with one sync each.
 
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
@@ -73,7 +73,7 @@ impl<'a> Turn<'a> {
         };
         let (operation, memtables, writable, points_most) = {
             let writer = core.writer();
-            let means = Means::new(core.shared.scratch_most, &core.shelf);
+            let means = Means::new(core.shared.scratch_most, &core.file_context);
             let points_most = means.points_most(&writer.schema, threshold_kb(&writer.config));
             (
                 writer.operation,
@@ -194,7 +194,7 @@ impl<'a> Turn<'a> {
         if self.disk_unchecked > 0 {
             return Ok(());
         }
-        let free = self.core.shelf.storage.free_bytes()?;
+        let free = self.core.file_context.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
             let what = format!(
                 "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \

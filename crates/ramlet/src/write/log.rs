@@ -1,4 +1,4 @@
-//! The log of one collection: what makes an acknowledged change survive.
+//! The write-ahead log of one collection, which makes acknowledged changes durable.
 //!
 //! A group of changes is one record, so that a torn group can never be followed by a valid record: the next group is written only
 //! after this one was synced. Files are named by their first group (`log-%020d`) and reused: a reused file keeps an older

@@ -1,4 +1,4 @@
-//! The writing side of one collection: groups go to the log, then into the memtable, then become visible.
+//! The writer of one collection: groups go to the log, then into the memtable, then become visible.
 //!
 //! All of it happens under one lock, on one thread at a time: the engine's writer thread for changes, a job at its very end.
 

@@ -1,4 +1,4 @@
-//! What comes in: messages in the shape of the REST API's JSON. One file per noun of the API.
+//! Requests: messages in the shape of the REST API's JSON. One file per noun of the API.
 
 pub mod collections;
 pub mod filter;

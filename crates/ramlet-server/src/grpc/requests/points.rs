@@ -1,4 +1,4 @@
-//! Points coming in, and asked for by id.
+//! Upserts, and reads of points by id.
 
 use ramlet_proto::qdrant as q;
 

@@ -20,9 +20,13 @@ fn select(selector: Option<q::PointsSelector>, rest: Fields) -> Fields {
 }
 
 /// What all changes may say beside what is changed.
-type Said = (Option<bool>, Option<u64>, Option<q::WriteOrdering>);
+type ChangeOptions = (Option<bool>, Option<u64>, Option<q::WriteOrdering>);
 
-fn changed(collection: String, body: Fields, (wait, timeout, ordering): Said) -> ApiResult<DecodedRequest> {
+fn changed(
+    collection: String,
+    body: Fields,
+    (wait, timeout, ordering): ChangeOptions,
+) -> ApiResult<DecodedRequest> {
     DecodedRequest::of(collection, body.node())
         .wait(wait)
         .timeout(timeout)?

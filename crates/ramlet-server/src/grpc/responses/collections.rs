@@ -1,4 +1,4 @@
-//! Collections, as they are told.
+//! Messages about collections.
 
 use ramlet::filter::parse_datetime;
 use ramlet_proto::qdrant as q;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::requests::collections::TOKENIZERS;
 use super::super::setting_names::{
-    self as s, DATATYPE, DISTANCE, MEMORY, MODIFIER, part, plain_of, encode_values, word_of,
+    self as s, DATATYPE, DISTANCE, MEMORY, MODIFIER, encode_values, part, plain_of, word_of,
 };
 use super::{HandlerResult, message};
 use crate::error::ApiResult;

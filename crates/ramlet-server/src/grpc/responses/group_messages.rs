@@ -7,7 +7,7 @@ use ramlet_proto::{Message, qdrant as q};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{FRAME_HEAD, Points, HandlerResult, id, message};
+use super::{FRAME_HEAD, HandlerResult, Points, id, message};
 use crate::error::{ApiError, ApiResult};
 
 #[derive(serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! What goes out: the `result` that a handler wrote, as a message. One file per noun of the API.
+//! Responses: a handler's `result`, encoded as a message. One file per noun of the API.
 
 pub mod collections;
 pub mod group_messages;

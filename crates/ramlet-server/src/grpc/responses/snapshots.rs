@@ -1,4 +1,4 @@
-//! Snapshots, as they are told.
+//! Messages about snapshots.
 
 use ramlet_proto::qdrant as q;
 use serde::Deserialize;
