@@ -134,7 +134,7 @@ class Collection:
             self._db.request("POST", f"{self._path}/points/delete?wait=true", selected)
             return there
         if filter is not None or where is not None:
-            raise BadInputError("ids, or a filter: not both")
+            raise BadInputError("give ids or a filter, not both")
         before, told = self.count(), Progress(progress, len(ids) if hasattr(ids, "__len__") else None)
         for some in _portions([ids] if _is_one(ids) else ids, batch):
             self._db.request("POST", f"{self._path}/points/delete?wait=true", {"points": some})
@@ -209,7 +209,7 @@ class Collection:
             return names[0] if len(names) == 1 else ""
         if not names:
             raise BadInputError(f"{self.name} has no dense vector: search texts and sparse vectors with query(...)")
-        raise BadInputError(f"{self.name} has the vectors {', '.join(names)}: say which, using={names[0]!r}")
+        raise BadInputError(f"{self.name} has the vectors {', '.join(names)}: choose one with using={names[0]!r}")
 
     def query(self, query: Any = None, *, where: Mapping[str, Any] | None = None, filter: Any = None, **request: Any) -> list[Point]:
         """A query of the API: texts, sparse vectors, hybrid ones with `prefetch`, fusion, formulas, recommendations, orders.
@@ -361,10 +361,10 @@ def _id_list(ids: Any) -> list[Any]:
 def _selected(ids: Any, filter: Any, where: Mapping[str, Any] | None) -> dict[str, Any]:
     if ids is not None:
         if filter is not None or where is not None:
-            raise BadInputError("ids, or a filter: not both")
+            raise BadInputError("give ids or a filter, not both")
         return {"points": _id_list(ids)}
     if filter is None and where is None:
-        raise BadInputError("which points? ids=, where= or filter=; where={} is all of them")
+        raise BadInputError("choose points with ids=, where= or filter=; where={} is all of them")
     return {"filter": joined(filter, where) or {}}
 
 

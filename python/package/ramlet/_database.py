@@ -34,7 +34,7 @@ def open(path: str | os.PathLike[str], memory: int | str | None = None, *, threa
     # Threads and descriptors aren't made for what a name alone would refuse.
     folder = Path(os.fspath(path))
     if folder.exists() and not folder.is_dir():
-        raise BadInputError(f"{folder} is a file: the data is kept in a directory of its own")
+        raise BadInputError(f"{folder} is a file: the data needs a directory")
     return Database(_ramlet.Core(folder, given, threads, backend), folder)
 
 
@@ -184,7 +184,7 @@ class Database:
     def _save(self, snapshots: str, path: Path) -> Path:
         """Takes a snapshot, moves it to `path`, and keeps none of its own."""
         if path.exists():
-            raise BadInputError(f"{path} is there already: a snapshot replaces no file")
+            raise BadInputError(f"{path} exists already: a snapshot doesn't replace a file")
         taken = self.request("POST", snapshots)["name"]
         target = f"{snapshots}/{quote(taken, safe='')}"
         try:
@@ -198,7 +198,7 @@ class Database:
 
 def _vectors(dim: int | None, vectors: Mapping[str, int | Mapping[str, Any]] | None, distance: str, datatype: str | None) -> dict[str, Any]:
     if dim is not None and vectors is not None:
-        raise BadInputError("dim is of the unnamed vector, vectors are named ones: give one of both")
+        raise BadInputError("dim is for the unnamed vector, vectors for named ones: give only one of them")
     if dim is not None:
         return _params(dim, distance, datatype)
     return {name: _params(given, distance, datatype) for name, given in (vectors or {}).items()}

@@ -52,9 +52,9 @@ def _of_mapping(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     if value and set(value) <= _RANGE:
         return {"key": key, "range": {k: v.isoformat() if hasattr(v, "isoformat") else v for k, v in value.items()}}
     if set(value) & _RANGE:
-        raise BadInputError(f"where: {key}: {sorted(set(value) - _RANGE)} beside a range: gt, gte, lt and lte stand alone")
+        raise BadInputError(f"where: {key}: {sorted(set(value) - _RANGE)} in a range: only gt, gte, lt and lte are allowed")
     if not value:
-        raise BadInputError(f"where: {key}={{}} says nothing")
+        raise BadInputError(f"where: {key}={{}} has no condition")
     return {"key": key, **value}
 
 
