@@ -208,7 +208,7 @@ def test_one_that_fails_and_one_that_is_gone(own_server, other, tmp_path):
     ours.delete("c", lost, wait=True)
     said = run(other, own_server, cwd=tmp_path, expect=1)
     assert "60 points" in said and "sent again" in said
-    assert "'c' has 40 points" in said and "60 were put in" in said and "ramlet-import.json" in said
+    assert "'c' has 40 points" in said and "lists 60 as imported" in said and "ramlet-import.json" in said
     for name in ("a", "b"):
         same(everything(ours, name), everything(theirs, name))
     (tmp_path / "ramlet-import.json").unlink()

@@ -72,7 +72,7 @@ def test_ids_of_other_kinds(server, http, name, tmp_path):
     send = ["import", file, "--collection", name, "--url", server.url]
     said = run(*send, cwd=tmp_path, expect=1)
     assert 'line 2' in said and '"MED-10"' in said and "--ids" in said
-    assert "The first 1 points are in" in said
+    assert "The first 1 points are imported" in said
     assert points(http, name) == {17: {"body": "a"}}
     run(*send, "--ids", "hash", cwd=tmp_path)
     hashed = {str(uuid.uuid5(uuid.NAMESPACE_OID, of)): {"id": of, "body": body} for of, body in (("17", "a"), ("MED-10", "b"))}

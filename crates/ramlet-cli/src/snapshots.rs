@@ -206,6 +206,6 @@ mod tests {
         let silent = fetched(endless(b""), "/a", silence).expect_err("no whole body");
         assert!(silent.contains("timeout"), "{silent}");
         let drips = fetched(endless(b"x"), "/a", silence).expect_err("no whole body");
-        assert!(drips.contains("too slowly"), "{drips}");
+        assert!(drips.contains("too slow"), "{drips}");
     }
 }

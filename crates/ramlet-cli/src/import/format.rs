@@ -28,7 +28,7 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
         return Ok(Format::Text(format));
     }
     if is_stdin(path) {
-        bail!("standard input has no extension: give its --format: jsonl, json, csv or tsv");
+        bail!("standard input has no extension: give --format jsonl, json, csv or tsv");
     }
     let name = path
         .file_name()

@@ -183,7 +183,7 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
             &resume,
             &[
                 "Disk full",
-                "The first 30 points are in",
+                "The first 30 points are imported",
                 "the same command again",
             ],
         );
@@ -193,7 +193,7 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
             said.contains("imported 20 points") && said.contains("30 were already imported and skipped"),
             "{said}"
         );
-        assert!(said.contains("it has 51 now"), "{said}");
+        assert!(said.contains("the collection has 51 now"), "{said}");
         let sent: Vec<Value> = ids(&server);
         let distinct: std::collections::BTreeSet<String> = sent.iter().map(ToString::to_string).collect();
         assert_eq!((sent.len(), distinct.len()), (51, 51), "{choice}");
@@ -293,13 +293,13 @@ fn options_that_say_otherwise_than_the_collection() {
         &server,
         &file,
         &["--text", "body"],
-        &["index on 'body' already", "german"],
+        &["already has an index on 'body'", "german"],
     );
     refused(
         &server,
         &file,
         &["--text", "body", "--language", "none"],
-        &["index on 'body' already", r#"stopwords "german""#],
+        &["already has an index on 'body'", r#"stopwords "german""#],
     );
     let said = import_ok(&server, &file, &["--text", "body", "--language", "german"]);
     assert!(!said.contains("text index on"), "it is there: {said}");
@@ -444,11 +444,11 @@ fn a_failed_import_leaves_no_collection_that_it_made() {
     assert_eq!(server.state().collection, None);
 
     let server = with_collection(json!({}));
-    refused(&server, &broken, &[], &["The first 0 points are in"]);
+    refused(&server, &broken, &[], &["The first 0 points are imported"]);
     assert!(server.state().collection.is_some(), "it was there before");
     let server = FakeServer::start();
     let half = dir.file("c.jsonl", b"{\"id\":1}\n{\"id\":\"six\"}\n");
-    refused(&server, &half, &[], &["The first 1 points are in"]);
+    refused(&server, &half, &[], &["The first 1 points are imported"]);
     assert!(server.state().collection.is_some(), "a point is in it");
 }
 
@@ -501,7 +501,7 @@ fn what_stands_in_files_instead_of_json() {
         ),
         ("d.jsonl", &utf16, &["UTF-16", "iconv"]),
         ("e.jsonl", b"{'id': 1}\n", &["line 1, column 2", "double quotes"]),
-        ("f.jsonl", b"{\"id\": 1, \"a\": True}\n", &["small letters"]),
+        ("f.jsonl", b"{\"id\": 1, \"a\": True}\n", &["lower case"]),
         ("g.jsonl", b"{\"id\": 1,\n\"a\": 2}\n", &["--format json"]),
         ("h.jsonl", b"id,title\n1,x\n", &["--format csv"]),
         (
@@ -514,7 +514,7 @@ fn what_stands_in_files_instead_of_json() {
             b"[{\"id\": 1}, 5]",
             &["line 1, column 13", "'5' where an object is expected"],
         ),
-        ("k.json", b"[{\"id\": 1}", &["cut short"]),
+        ("k.json", b"[{\"id\": 1}", &["truncated"]),
         (
             "l.json",
             b"[{\"id\": 1",
@@ -607,7 +607,7 @@ fn an_interrupt_says_how_far_it_got() {
     let sent = points(&server).len();
     assert!(!output.status.success() && (5..100_000).contains(&sent), "{said}");
     for part in [
-        &format!("The first {sent} points are in"),
+        &format!("The first {sent} points are imported"),
         &format!("--offset {sent}"),
         "interrupted",
     ] {
@@ -634,7 +634,7 @@ fn the_end_of_a_pipe_after_an_interrupt_is_none() {
     let output = running.wait_with_output().expect("it ends");
     let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
     assert!(
-        !output.status.success() && said.contains("The first 2 points are in"),
+        !output.status.success() && said.contains("The first 2 points are imported"),
         "{said}"
     );
 }

@@ -313,7 +313,7 @@ fn a_place_in_a_collection_that_is_gone() {
     server_emptied.state().points.truncate(7);
     let (success, text) = import(&server_emptied, &file, &resume);
     assert!(
-        !success && text.contains("'c' has 7 points") && text.contains("30 were put in"),
+        !success && text.contains("'c' has 7 points") && text.contains("lists 30 as imported"),
         "{text}"
     );
     assert!(text.contains(&state) && text.contains("--offset 30"), "{text}");

@@ -122,7 +122,7 @@ fn a_target_that_has_lost_points() {
     to.state().points.truncate(5);
     let (success, text) = import_from(&from.url, &to, &state);
     assert!(
-        !success && text.contains("'c' has 5 points") && text.contains("32 were put in"),
+        !success && text.contains("'c' has 5 points") && text.contains("lists 32 as imported"),
         "{text}"
     );
     assert!(text.contains(&state), "{text}");

@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::OverBudget);
                 let said = error.to_string();
                 let named = said
-                    .rsplit_once("one of ")
+                    .rsplit_once("a budget of ")
                     .and_then(|(_, rest)| rest.split_once(" MB"));
                 let named: u64 = named.expect(&said).0.parse().expect("a number");
                 let larger = table(named * STEP);
