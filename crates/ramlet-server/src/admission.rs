@@ -51,7 +51,7 @@ pub async fn admit(
         refused => refused,
     };
     match &admitted {
-        Ok(()) => record.let_in(),
+        Ok(()) => record.record_allowed(),
         Err(e) => record.failed(e),
     }
     admitted

@@ -75,7 +75,7 @@ impl AuditRecord {
     }
 
     /// The request is let in.
-    pub fn let_in(&self) {
+    pub fn record_allowed(&self) {
         if let Some(entry) = self.0.as_ref().filter(|entry| entry.name.is_some()) {
             entry.note("ok", None);
         }

@@ -70,7 +70,7 @@ impl Grant {
     }
 
     /// Whether a collection may be seen in lists of them.
-    pub fn sees(&self, collection: &str) -> bool {
+    pub fn may_see(&self, collection: &str) -> bool {
         match self.collections() {
             None => true,
             Some(list) => list.iter().any(|one| one.collection == collection),

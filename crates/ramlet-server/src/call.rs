@@ -41,7 +41,7 @@ impl Call {
     /// Names of the collections that the key opens.
     pub fn collection_names(&self) -> Vec<String> {
         let mut names = self.app.engine.collection_names();
-        names.retain(|name| self.admitted.grant.sees(name));
+        names.retain(|name| self.admitted.grant.may_see(name));
         names
     }
 
@@ -142,7 +142,7 @@ impl Call {
         let app = &self.app;
         // Those that are not in RAM are counted, not told of.
         let collections = app.engine.loaded_collections().len() as u64;
-        let bytes = app.stats.rows_to_tell(by_collection) * row + collections * collection;
+        let bytes = app.stats.row_count(by_collection) * row + collections * collection;
         Ok(GrowingReservation::in_time(bytes, &app.responses).await?)
     }
 }

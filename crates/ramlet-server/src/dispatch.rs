@@ -44,7 +44,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     // Counts are of what is within a collection.
     let counted = route.path.starts_with("/collections/{collection}/");
     let collection = collection_of(route, request.uri()).filter(|_| counted);
-    let is_page = cors::asked(&app.keys, request.headers());
+    let is_page = cors::is_answerable(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
     let id = request_id::of(request.headers());
     let (steps, mut body) = (app.slow.steps(start), None);

@@ -63,7 +63,7 @@ async fn close_gracefully<T>(
     guard: &EvictionGuard,
 ) -> Option<T> {
     loop {
-        let most = if guard.has_asked() {
+        let most = if guard.has_sent_request() {
             CLOSE_TIMEOUT
         } else {
             CLOSE_TIMEOUT_UNASKED

@@ -279,7 +279,7 @@ fn usual_read_us(app: &App) -> (u64, bool) {
 }
 
 /// Once, when there is something to say: what is stored needs so much, and more would bring so much.
-pub fn tell_stairs(app: &App) {
+pub fn log_staircase(app: &App) {
     let stairs = staircase::of_stored(app, &app.engine.collection_names());
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let Some(here) = stairs.here() else {
@@ -318,5 +318,5 @@ pub fn look(app: &App) {
     let ids: BTreeSet<String> = app.engine.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
     app.damage.keep(|id| ids.contains(id));
-    app.issues.tell(&find(app, &app.engine.collection_names()));
+    app.issues.log_changes(&find(app, &app.engine.collection_names()));
 }

@@ -331,7 +331,7 @@ impl Out {
     pub fn check(&self) -> ApiResult<()> {
         match &self.failed {
             None => Ok(()),
-            Some(Failure::Short(e)) => Err(told_whole(e)),
+            Some(Failure::Short(e)) => Err(refused_whole(e)),
             Some(Failure::Other(e)) => Err(e.clone()),
         }
     }
@@ -339,7 +339,7 @@ impl Out {
 
 /// What a client is told whose answer has to be in memory as a whole, and isn't to be had. More than a quarter of the account isn't waited for: the points that
 /// are written are in memory as well.
-pub fn told_whole(e: &OverBudget) -> ApiError {
+pub fn refused_whole(e: &OverBudget) -> ApiError {
     let most = e.limit / 4;
     let mut told = ApiError::from(OverBudget {
         limit: most,

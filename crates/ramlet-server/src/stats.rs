@@ -103,7 +103,7 @@ impl RequestStats {
     }
 
     /// Rows that there are to tell, by endpoint and by collection.
-    pub fn rows_to_tell(&self, by_collection: bool) -> u64 {
+    pub fn row_count(&self, by_collection: bool) -> u64 {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.by_endpoint.len() as u64 + if by_collection { counts.rows } else { 0 }
     }

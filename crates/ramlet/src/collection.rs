@@ -58,7 +58,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         let writer = core.writer();
         let busy = writer.frozen.is_some()
             || maintenance::awaits_index(&writer)
-            || jobs::memtable_earns_an_index(&writer)
+            || jobs::memtable_index_is_amortised(&writer)
             || [Moment::Busy, Moment::Idle]
                 .iter()
                 .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
@@ -660,7 +660,7 @@ fn check_growth(core: &Core, view: &View) -> Result<()> {
     let room = core
         .file_context
         .check_room(descriptors::of_flat_segment(&view.schema));
-    room.map_err(|e| match jobs::may_give_back(core) {
+    room.map_err(|e| match jobs::merges_may_free_memory(core) {
         true => e,
         false => e.for_good(),
     })?;

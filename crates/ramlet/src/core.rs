@@ -182,7 +182,7 @@ impl Core {
 
     /// Gives up what holds memory that others need to go on, of a collection whose writing has stopped. It is read no more: its newest points
     /// are in its log alone.
-    pub fn give_way(&self) {
+    pub fn release_newest_points(&self) {
         let mut writer = self.writer();
         let why = writer.stopped.clone().unwrap_or_default();
         let what = format!(

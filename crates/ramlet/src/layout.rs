@@ -489,7 +489,7 @@ fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
 }
 
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
-pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
+pub fn needs_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     // What is left over makes searching no worse where it is missing; and product codes may stand in for others.
     let asked = vector.settings.quantization.is_some();
     let products_count = asked && !fits_room(vector);
@@ -881,7 +881,7 @@ mod tests {
                         _ => wanted == built,
                     };
                     assert_eq!(
-                        wants_other_codes(asked, &built),
+                        needs_other_codes(asked, &built),
                         !serve,
                         "{dim}: {built:?}, {settings}"
                     );

@@ -36,7 +36,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::growing_reservation::GrowingReservation;
 use crate::http2::serve_http2;
 use crate::limits;
-use crate::out::{Form, told_whole};
+use crate::out::{Form, refused_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::request_id;
@@ -417,7 +417,7 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
     // Points inside of the answer's parts are put in a row, and then written once more: twice in memory each time.
     let again = if inside { messages.capacity() } else { 0 };
     held.at_least(held.bytes() + (json.len() + again) as u64, &app.responses)
-        .map_err(|e| told_whole(&e))?;
+        .map_err(|e| refused_whole(&e))?;
     let (listed, messages) = match inside {
         true => (Pieces::default(), messages.into_vecs().concat()),
         false => (messages, Vec::new()),

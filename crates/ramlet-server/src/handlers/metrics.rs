@@ -509,7 +509,7 @@ fn operator(text: &mut Text, app: &App) {
 /// What requests wait for.
 fn waits(text: &mut Text, app: &App) {
     let of = |waits: &Histogram, name, help, text: &mut Text| {
-        let (buckets, total_ns) = waits.told();
+        let (buckets, total_ns) = waits.counts_and_total();
         text.histogram((name, help), &buckets, &WAIT_BUCKETS_US, total_ns);
     };
     let queue = (

@@ -104,8 +104,8 @@ fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
     let mut out = json!({ "number_of_collections": names.len() });
     if level > 0 {
         let loaded = app.engine.loaded_collections().into_iter();
-        let sees = |name: &str| call.admitted.grant.sees(name);
-        let all = loaded.filter(|(name, _)| sees(name)).map(|(name, collection)| {
+        let may_see = |name: &str| call.admitted.grant.may_see(name);
+        let all = loaded.filter(|(name, _)| may_see(name)).map(|(name, collection)| {
             let segments = if level > 3 {
                 collection.segment_reports()
             } else {

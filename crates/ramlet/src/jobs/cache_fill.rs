@@ -127,7 +127,7 @@ enum Spare<'s> {
 }
 
 /// Whether there is something that would spare reads, and room for it.
-pub fn could_spare(core: &Core) -> bool {
+pub fn would_save_reads(core: &Core) -> bool {
     spare_of(core, &core.writer().segments).is_some()
 }
 
@@ -135,11 +135,11 @@ fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
     let room = core.file_context.caches.room();
     let all = || segments.iter().map(|view| view.segment.as_ref());
     let mut columns = all().flat_map(Segment::columns);
-    if let Some(column) = columns.find(|column| column.could_spare(room)) {
+    if let Some(column) = columns.find(|column| column.would_save_reads(room)) {
         return Some(Spare::Codes(column));
     }
     let kept = kept_whole(core, segments);
-    let payloads = all().find(|segment| segment.could_spare(kept, room));
+    let payloads = all().find(|segment| segment.would_save_reads(kept, room));
     payloads.map(|segment| Spare::Payloads(segment, kept))
 }
 
@@ -183,7 +183,7 @@ pub(super) fn fill(core: &Core, segment: &Segment, kept: KeptWhole, io: &mut IoC
     let spare = caches.below(EvictionRank::Payloads);
     let lacking = caches.lacking(segment.missing(kept));
     if lacking > 0 {
-        caches.give_way(EvictionRank::Payloads, lacking);
+        caches.evict_below(EvictionRank::Payloads, lacking);
         caches.records.cut(lacking.saturating_sub(spare));
     }
     segment.fill(kept, caches.room(), io)

@@ -121,8 +121,8 @@ fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
     let refused = refused_index(&view.segment.entry, slot);
     refused.is_some_and(|lack| {
         !lack.has_passed(&core.file_context)
-            || view.segment.stays_as_it_is()
-            || core.backoff.is_resting(Job::Index)
+            || view.segment.rebuild_was_refused()
+            || core.backoff.is_in_backoff(Job::Index)
     })
 }
 
@@ -154,8 +154,8 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
     let most = core.file_context.caches.consumer.cap();
     let all = || core.view.load().points();
     threshold_kb(&writer.config) > 0
-        && !view.segment.stays_as_it_is()
-        && !core.backoff.is_resting(Job::Index)
+        && !view.segment.rebuild_was_refused()
+        && !core.backoff.is_in_backoff(Job::Index)
         && writer.schema.vectors.iter().any(|vector| {
             let column = view.segment.vector(vector.slot);
             column.is_some_and(|column| column.was_built_for_another_budget(vector, all(), most))
@@ -165,8 +165,8 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
 /// Whether a segment was written before there was an index of tenants, so that their rows lie wherever they came.
 fn lacks_tenants_order(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     writer.schema.tenants().is_some()
-        && !view.segment.stays_as_it_is()
-        && !core.backoff.is_resting(Job::Index)
+        && !view.segment.rebuild_was_refused()
+        && !core.backoff.is_in_backoff(Job::Index)
         && core.file_context.spare_bytes() >= Numbers::bytes(view.live())
         && view.segment.columns().any(lacks_rows_by_number)
 }
@@ -270,7 +270,7 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| u64::from(view.live())).sum();
     let spent = views.iter().map(|view| view.segment.spent()).sum();
     rows >= EARLY_INDEX_ROWS
-        && pays_for_an_index(writer, rows, spent)
+        && index_is_amortised(writer, rows, spent)
         && views.iter().any(|view| {
             let mut vectors = writer.schema.vectors.iter();
             vectors.any(|vector| would_be_indexed(core, view, vector, 1))
@@ -278,14 +278,14 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
 }
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
-fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
+fn index_is_amortised(writer: &Writer, rows: u64, spent: u64) -> bool {
     threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_COST
 }
 
 /// Whether searches have spent as much on the rows of the memtable as it takes to give them an index, with the small
 /// segments that they are merged with, or to write the largest anew with all of them. Where nothing has an index they are best
 /// compared where they are.
-pub fn memtable_earns_an_index(writer: &Writer) -> bool {
+pub fn memtable_index_is_amortised(writer: &Writer) -> bool {
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = writer.segments.iter().max_by_key(|view| rows(view)) else {
         return false;
@@ -293,10 +293,10 @@ pub fn memtable_earns_an_index(writer: &Writer) -> bool {
     let (in_memtable, spent) = (u64::from(writer.active.live()), writer.active.memtable.spent());
     let all = in_memtable + writer.segments.iter().map(rows).sum::<u64>();
     let beside = all - rows(largest);
-    let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && pays_for_an_index(writer, beside, spent);
-    let pays_for_all =
+    let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && index_is_amortised(writer, beside, spent);
+    let full_merge_is_amortised =
         || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(merge_cost_beside(largest));
-    in_memtable > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
+    in_memtable > 0 && has_index(&writer.segments) && (pays() || full_merge_is_amortised())
 }
 
 /// Whether the largest of the segments has an index for its vectors.
@@ -326,7 +326,7 @@ pub enum Moment {
 
 /// Whether segments of some collection are written anew just now, or will be: they may be fewer then, and take less memory. Merges that failed and rest
 /// promise nothing.
-pub fn may_give_back(core: &Core) -> bool {
+pub fn merges_may_free_memory(core: &Core) -> bool {
     core.shared.live_collections().iter().any(|core| {
         let is_due = || {
             let writer = core.writer();
@@ -335,7 +335,7 @@ pub fn may_give_back(core: &Core) -> bool {
                 .any(|moment| !candidates(core, &writer, *moment).is_empty())
         };
         core.progress.job().is_some()
-            || !core.is_dropped() && !core.backoff.is_resting(Job::Merge) && is_due()
+            || !core.is_dropped() && !core.backoff.is_in_backoff(Job::Merge) && is_due()
     })
 }
 

@@ -11,9 +11,9 @@ mod recalibrate;
 pub mod vector_names;
 pub mod watch;
 
-pub use cache_fill::{CacheFill, could_spare, fill_caches, fill_spare, lacks_ram, would_gain};
+pub use cache_fill::{CacheFill, would_save_reads, fill_caches, fill_spare, lacks_ram, would_gain};
 pub use merging::{
-    Moment, candidates, clear_dead, make_room_for_files, may_give_back, memtable_earns_an_index, merge,
+    Moment, candidates, clear_dead, make_room_for_files, merges_may_free_memory, memtable_index_is_amortised, merge,
 };
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
@@ -435,7 +435,7 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Opt
 }
 
 /// Makes one text index anew whose tables are of another analysis than new ones; false: there is none.
-pub fn renew_texts(core: &Core) -> Result<bool> {
+pub fn rebuild_text_index(core: &Core) -> Result<bool> {
     let old = {
         let writer = core.writer();
         let mut fields = writer.schema.fields.iter();
@@ -677,7 +677,7 @@ mod tests {
         engine.create_collection("c", config).unwrap();
         let collection = engine.collection("c").unwrap();
         let core = collection.core();
-        assert!(!renew_texts(core).unwrap(), "they are of this one");
+        assert!(!rebuild_text_index(core).unwrap(), "they are of this one");
         for revision in [0, 1, 2] {
             let slot_of = |path: &str| core.writer().slots.fields[path];
             let before = fields.each_ref().map(|(path, ..)| slot_of(path));
@@ -692,7 +692,7 @@ mod tests {
                 let as_then: &[&str] = if revision < 2 { &["wi", "fi"] } else { &["wifi"] };
                 assert_eq!(tokens, as_then, "until then queries are cut as the tables were");
             }
-            while renew_texts(core).unwrap() {}
+            while rebuild_text_index(core).unwrap() {}
             for ((path, _, since), before) in fields.iter().zip(before) {
                 assert_eq!(slot_of(path) != before, revision < *since, "{path} of {revision}");
             }

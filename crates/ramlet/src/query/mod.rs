@@ -270,7 +270,7 @@ fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()
         // Beside the request's own.
         let numbers = vector.numbers();
         let parts = numbers / field.dim.max(1);
-        scratch.lookup.hand_out(Query::bytes_for(numbers, parts))?;
+        scratch.lookup.reserve_returned(Query::bytes_for(numbers, parts))?;
     }
     prepare_query(&mut scratch.query, field, vector)
 }
@@ -488,7 +488,7 @@ fn select_payloads<'a>(
                 Ok(())
             })?;
             drop(held);
-            lookup.hand_out(bytes)?;
+            lookup.reserve_returned(bytes)?;
         }
     }
     Ok(())
@@ -509,7 +509,7 @@ pub(crate) fn selected_payload(
         return Ok(None);
     }
     let payload = view.payload_of(place, lookup)?;
-    lookup.hand_out(payload.len())?;
+    lookup.reserve_returned(payload.len())?;
     let mut out = Vec::with_capacity(payload.len());
     Ok(selector.apply(&payload, &mut out).then_some(out))
 }

@@ -174,7 +174,7 @@ impl View {
             if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
                 if vector.fixed_bytes().is_none() {
                     // Of a length that nobody could expect.
-                    lookup.hand_out(bytes.len() / vector.element.bytes() * size_of::<f32>())?;
+                    lookup.reserve_returned(bytes.len() / vector.element.bytes() * size_of::<f32>())?;
                 }
                 out.push((vector.name.clone(), decode_vector(vector, &bytes)?));
             }

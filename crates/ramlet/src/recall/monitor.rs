@@ -220,7 +220,7 @@ impl RecallMonitor {
             return;
         }
         state.about = about;
-        state.drifts.iter_mut().for_each(Drift::begin_anew);
+        state.drifts.iter_mut().for_each(Drift::reset);
         state.first = largest.map(|segment| first_of(view, segment)).unwrap_or_default();
         self.gathers.store(!state.first.is_empty(), Ordering::Relaxed);
     }

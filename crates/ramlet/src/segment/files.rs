@@ -66,7 +66,7 @@ impl FileContext {
     }
 
     /// The same once all that others hold for a moment, as requests do, is given back.
-    pub fn spare_in_time(&self) -> u64 {
+    pub fn free_after_requests(&self) -> u64 {
         self.metadata
             .available_in_time()
             .saturating_sub(self.metadata_bytes() / 2)

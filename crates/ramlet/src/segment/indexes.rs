@@ -36,7 +36,7 @@ impl Lack {
         let spare = file_context.spare_bytes();
         match self.passes {
             // The latter: with less scratch than it gets now, it needed more.
-            true => spare >= self.needed_bytes || spare >= file_context.spare_in_time() / 4 * 3,
+            true => spare >= self.needed_bytes || spare >= file_context.free_after_requests() / 4 * 3,
             false => spare / 2 >= self.needed_bytes,
         }
     }
@@ -146,7 +146,7 @@ fn working_memory(
     let lack = |needed_bytes| Lack {
         needed_bytes,
         given_bytes: job.file_context.spare_bytes(),
-        passes: job.has_less_scratch || job.file_context.spare_in_time() >= needed_bytes,
+        passes: job.has_less_scratch || job.file_context.free_after_requests() >= needed_bytes,
     };
     let (needed, clusters) = match kind {
         Kind::Graph => {

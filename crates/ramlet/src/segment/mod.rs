@@ -348,7 +348,7 @@ impl Segment {
     }
 
     /// Whether it was tried to write its index anew for this budget, in vain.
-    pub fn stays_as_it_is(&self) -> bool {
+    pub fn rebuild_was_refused(&self) -> bool {
         self.body.stays.load(Ordering::Relaxed)
     }
 
@@ -547,7 +547,7 @@ impl Segment {
     }
 
     /// Whether more of the payloads could take `room` that nobody else has use for, where they aren't `kept` as a whole.
-    pub fn could_spare(&self, kept: KeptWhole, room: u64) -> bool {
+    pub fn would_save_reads(&self, kept: KeptWhole, room: u64) -> bool {
         let payload = &self.body.payload;
         match payload.is_kept_by_record() {
             _ if kept.has_payloads() => false,

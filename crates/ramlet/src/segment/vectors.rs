@@ -37,7 +37,7 @@ use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{self, Rows, codes_bytes, wants_other_codes, was_built_for_another_budget};
+use crate::layout::{self, Rows, codes_bytes, needs_other_codes, was_built_for_another_budget};
 use crate::memory::eviction::{EvictionRank, VectorRoom};
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
@@ -275,7 +275,7 @@ impl Files {
             let level = self.choose_from(first, free + file_context.caches.below(EvictionRank::Rows), &held);
             let lacking = self.bytes(level, &held).saturating_sub(free);
             if lacking > 0 {
-                file_context.caches.give_way(EvictionRank::Rows, lacking);
+                file_context.caches.evict_below(EvictionRank::Rows, lacking);
             }
             // What the new level has no use for makes room for what it has.
             for cached in held.iter().filter(|cached| !level.has(cached.component)) {
@@ -499,7 +499,7 @@ impl VectorColumn {
 
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
     pub fn has_other_codes(&self, field: &VectorField) -> bool {
-        matches!(self.index.kind(), "ivf" | "parts") && wants_other_codes(field, &self.kinds)
+        matches!(self.index.kind(), "ivf" | "parts") && needs_other_codes(field, &self.kinds)
     }
 
     /// Whether its clusters got their codes in another budget than one of which `most` bytes may be cached, and would serve
@@ -575,7 +575,7 @@ impl VectorColumn {
     }
 
     /// Whether `room` that nobody else has use for would spare reads.
-    pub fn could_spare(&self, room: u64) -> bool {
+    pub fn would_save_reads(&self, room: u64) -> bool {
         let lacks = |spare: &CachedFile| spare.missing() > 0 && room >= spare.least();
         self.spare.as_ref().is_some_and(lacks)
     }

@@ -385,7 +385,7 @@ fn wait_for_memtables<'a>(core: &'a Core, mut writer: Guard<'a>, needed: u64) ->
         let is_full = failure.error.is_full();
         // It looks at all collections' segments, this one's too.
         drop(writer);
-        let error = match crate::jobs::may_give_back(core) {
+        let error = match crate::jobs::merges_may_free_memory(core) {
             true => failure.error,
             false => failure.error.for_good(),
         };
@@ -409,7 +409,7 @@ fn make_way(core: &Core, other: &str, why: Error) {
     let mut there = core.shared.live_collections().into_iter();
     if let Some(other) = there.find(|core| core.id == other) {
         other.writer().stop(why);
-        other.give_way();
+        other.release_newest_points();
     }
     core.shared.note_flush(other, &Ok(()));
 }

@@ -12,23 +12,23 @@ use super::super::setting_names::{
 use super::{HandlerResult, message};
 use crate::error::ApiResult;
 
-pub fn done(told: HandlerResult) -> ApiResult<Vec<u8>> {
-    let result = matches!(told.result::<Value>(), Ok(v) if v != Value::Bool(false));
+pub fn done(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let result = matches!(handled.result::<Value>(), Ok(v) if v != Value::Bool(false));
     message(&q::CollectionOperationResponse {
         result,
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn exists(told: HandlerResult) -> ApiResult<Vec<u8>> {
-    let exists = plain_of(&told.result::<Value>()?, "exists").unwrap_or(false);
+pub fn exists(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let exists = plain_of(&handled.result::<Value>()?, "exists").unwrap_or(false);
     message(&q::CollectionExistsResponse {
         result: Some(q::CollectionExists { exists }),
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn list(told: HandlerResult) -> ApiResult<Vec<u8>> {
+pub fn list(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct List {
         collections: Vec<Named>,
@@ -37,18 +37,18 @@ pub fn list(told: HandlerResult) -> ApiResult<Vec<u8>> {
     struct Named {
         name: String,
     }
-    let List { collections } = told.result()?;
+    let List { collections } = handled.result()?;
     let collections = collections
         .into_iter()
         .map(|c| q::CollectionDescription { name: c.name })
         .collect();
     message(&q::ListCollectionsResponse {
         collections,
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn aliases(told: HandlerResult) -> ApiResult<Vec<u8>> {
+pub fn aliases(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct List {
         aliases: Vec<Alias>,
@@ -58,21 +58,21 @@ pub fn aliases(told: HandlerResult) -> ApiResult<Vec<u8>> {
         alias_name: String,
         collection_name: String,
     }
-    let List { aliases } = told.result()?;
+    let List { aliases } = handled.result()?;
     let alias = |a: Alias| q::AliasDescription {
         alias_name: a.alias_name,
         collection_name: a.collection_name,
     };
     message(&q::ListAliasesResponse {
         aliases: aliases.into_iter().map(alias).collect(),
-        time: told.time,
+        time: handled.time,
     })
 }
 
 const REPLICA_STATES: &[&str] = &["Active", "Dead", "Partial", "Initializing", "Listener"];
 
-pub fn cluster(told: HandlerResult) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn cluster(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let shard = |v: &Value| q::LocalShardInfo {
         shard_id: plain_of(v, "shard_id").unwrap_or(0),
         points_count: plain_of(v, "points_count").unwrap_or(0),
@@ -83,7 +83,7 @@ pub fn cluster(told: HandlerResult) -> ApiResult<Vec<u8>> {
         peer_id: plain_of(&json, "peer_id").unwrap_or(0),
         shard_count: plain_of(&json, "shard_count").unwrap_or(1),
         local_shards: elements(&json, "local_shards").map(shard).collect(),
-        time: told.time,
+        time: handled.time,
         ..Default::default()
     })
 }
@@ -98,8 +98,8 @@ fn entries<'a>(json: &'a Value, name: &str) -> impl Iterator<Item = (&'a String,
 
 const STATUS: &[&str] = &["", "green", "yellow", "red", "grey"];
 
-pub fn info(told: HandlerResult) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn info(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let error = json
         .get("optimizer_status")
         .and_then(|s| plain_of::<String>(s, "error"));
@@ -132,7 +132,7 @@ pub fn info(told: HandlerResult) -> ApiResult<Vec<u8>> {
     };
     message(&q::GetCollectionInfoResponse {
         result: Some(info),
-        time: told.time,
+        time: handled.time,
     })
 }
 
@@ -302,13 +302,13 @@ fn shard_key(key: &Value) -> q::ShardKey {
     q::ShardKey { key }
 }
 
-pub fn shard_keys(told: HandlerResult) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn shard_keys(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let key = |v: &Value| q::ShardKeyDescription {
         key: v.get("key").map(shard_key),
     };
     message(&q::ListShardKeysResponse {
         shard_keys: elements(&json, "shard_keys").map(key).collect(),
-        time: told.time,
+        time: handled.time,
     })
 }
