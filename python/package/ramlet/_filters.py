@@ -1,4 +1,4 @@
-"""Filters: the API's form as it is, and a shorthand that becomes it."""
+"""Filters: the API's form, and a shorthand for it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _of_mapping(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joined(filter: Any, fields: Mapping[str, Any] | None) -> Any:
-    """Both kinds of filter as one, in the API's form; None where there is neither."""
+    """Both kinds of filter combined in the API's form; None if there is neither."""
     if not fields:
         return filter
     if not isinstance(fields, Mapping):
