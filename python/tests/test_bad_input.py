@@ -66,7 +66,7 @@ def test_adds(docs, given, told):
         (dict(queries=[1, 2, 3], recall=1.5), "below 1"),
         (dict(queries=[1, 2, 3], filter={"must": [{"key": "a"}]}), "filter"),
         (dict(queries=[1, 2, 3], where="lang=en"), "give a dict"),
-        (dict(queries=[1, 2, 3], where={"a": {"gte": 1, "near": 2}}), "stand alone"),
+        (dict(queries=[1, 2, 3], where={"a": {"gte": 1, "near": 2}}), "only gt, gte, lt and lte"),
         (dict(queries=[1, 2, 3], where={"a": object()}), "give a value"),
         (dict(queries=[1, 2, 3], with_payload=3), "with_payload"),
         (dict(queries=[1, 2, 3], oversampling=0.5), "at least 1"),
@@ -96,7 +96,7 @@ def test_opening(db, tmp_path):
         ramlet.open(tmp_path / "small", memory="2MB")
     assert small.value.available_bytes == 2_000_000 < small.value.needed_bytes and small.value.is_final
     assert isinstance(small.value, MemoryError)
-    for memory, told in [("135", "135MB"), (135, "135MB"), ("12 parsecs", "no size"), (-1, "bytes"), (1.5, "int"), (True, "int")]:
+    for memory, told in [("135", "135MB"), (135, "135MB"), ("12 parsecs", "not a size"), (-1, "bytes"), (1.5, "int"), (True, "int")]:
         with pytest.raises(ramlet.BadInputError, match=told):
             ramlet.open(tmp_path / "x", memory=memory)
     with pytest.raises(ramlet.BadInputError, match="io_uring"):
@@ -117,7 +117,7 @@ def test_a_closed_database_says_so(db, docs):
 def test_requests(db, docs):
     with pytest.raises(ramlet.BadInputError, match="dim"):
         db.create("two", dim=2, vectors={"a": 3})
-    with pytest.raises(ramlet.BadInputError, match="which points"):
+    with pytest.raises(ramlet.BadInputError, match="choose points"):
         docs.delete()
     with pytest.raises(ramlet.BadInputError, match="not both"):
         docs.delete([1], where={"a": 1})

@@ -76,7 +76,7 @@ def test_a_frame_becomes_points(db, rows, kind, arrow, monkeypatch):
 def test_columns_are_named_or_guessed(db, rows):
     docs = db.create("docs", dim=8)
     frame = pd.DataFrame({"key": [5, 6], "emb": list(rows[:2])})
-    with pytest.raises(ramlet.BadInputError, match="vector_column=; there are key, emb"):
+    with pytest.raises(ramlet.BadInputError, match="vector_column=; the columns are key, emb"):
         docs.add(frame)
     with pytest.raises(ramlet.BadInputError, match="no column 'nope'"):
         docs.add(frame, vector_column="nope")
@@ -110,7 +110,7 @@ def test_columns_that_are_no_vectors(db, column, told):
     docs = db.create("docs", dim=8)
     with pytest.raises(ramlet.BadInputError, match=told):
         docs.add(pa.table({"id": [1, 2], "vector": column}))
-    with pytest.raises(ramlet.BadInputError, match="null where an id"):
+    with pytest.raises(ramlet.BadInputError, match="null instead of an id"):
         docs.add(pa.table({"id": pa.array([1, None]), "vector": pa.array([[1.0] * 8] * 2)}))
     assert docs.count() == 0
 

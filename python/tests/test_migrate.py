@@ -218,7 +218,7 @@ def test_bare_rows_of_copy_need_names_and_bad_ones_are_named(tmp_path, into, cap
     path.write_bytes(b"PGDMP\x01")
     assert "pg_restore" in refused(capsys, into, "pgvector", path)
     (tmp_path / "cut.sql").write_text(DUMP.split("\n3\t")[0])
-    assert "cut off" in refused(capsys, into, "pgvector", tmp_path / "cut.sql", "--resume")
+    assert "truncated" in refused(capsys, into, "pgvector", tmp_path / "cut.sql", "--resume")
 
 
 class Given:

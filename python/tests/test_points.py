@@ -114,7 +114,7 @@ def test_snapshots_bring_back_what_was(db, tmp_path, rng):
     docs.add(rng.standard_normal((500, 8)), ids=range(500), payload={"n": list(range(500))})
     before = [(point.id, point.vector, point.payload) for point in docs.scroll(with_vectors=True)]
     file = docs.snapshot(tmp_path / "docs.snapshot")
-    with pytest.raises(ramlet.BadInputError, match="replaces no file"):
+    with pytest.raises(ramlet.BadInputError, match="doesn't replace a file"):
         docs.snapshot(file)
     docs.delete(where={})
     docs.restore(file)

@@ -83,7 +83,7 @@ def test_a_killed_run_leaves_nothing(tmp_path):
     [
         (["--points", "0"], "none to send"),
         (["--delete", "101"], "can't be deleted"),
-        (["--data", "/nowhere/at/all.npy"], "is no file"),
+        (["--data", "/nowhere/at/all.npy"], "is not a file"),
         (["--no-cgroup", "--memory", "1MB"], "start it with --memory"),
         (["--server", "http://127.0.0.1:1", "--pid", "1"], "no server answers"),
         (["--exec", "echo no such server; exit 3"], "no such server"),

@@ -47,7 +47,7 @@ def test_a_killed_run_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--dir", "/nowhere/at/all"], "is no directory"),
+        (["--dir", "/nowhere/at/all"], "is not a directory"),
         (["--backends", "tape"], "'tape' is none of mmap"),
         (["--oversampling", "0"], "numbers from 1"),
         (["--rows", "9000000000000"], "don't fit"),

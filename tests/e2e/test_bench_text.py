@@ -84,7 +84,7 @@ def test_own_documents_and_queries(tmp_path, limit):  # noqa: F811
         (["--dir", "/dev/shm"], "which is RAM"),
         (["--ram-dir", "/var/tmp"], "is on a disk"),
         (["--ram-dir", "/nowhere"], "there is no such directory"),
-        (["--json", "/nowhere/x.json"], "/nowhere is no directory"),
+        (["--json", "/nowhere/x.json"], "/nowhere is not a directory"),
         (["--records", "/etc/passwd"], "--records /etc/passwd"),
     ],
 )

@@ -54,7 +54,7 @@ def test_no_directory(own_server):
     own_server.stop()
     own_server.data = own_server.data.parent / "nothing"
     code, said = own_server.check()
-    assert code != 0 and "no directory" in said, said
+    assert code != 0 and "not a directory" in said, said
     assert not own_server.data.exists()
 
 

@@ -134,7 +134,7 @@ def test_who_meets_it_in_a_stream_finds_why(damaged):
         answers.Rest(server).ask(NAME, "scroll", POINTS, False)
     [issue] = told()
     assert issue["related_collection"] == NAME and file in issue["description"], issue
-    cut = [line for line in server.log(10_000).splitlines() if "a streamed answer is cut off" in line]
+    cut = [line for line in server.log(10_000).splitlines() if "a streamed response was cut off" in line]
     assert cut and file in cut[-1], cut
     http.close()
 

@@ -143,10 +143,10 @@ def test_a_closed_collection_says_why(own_server, tmp_path):
     row = "[...document.querySelectorAll('#collections tbody tr')][0]"
     with Page(f"{own_server.url}/dashboard", tmp_path) as page:
         page.until(f"{row} && {row}.cells[1].textContent == 'red'")
-        assert "it was to be skipped" in page.run(f"{row}.cells[1].title")
+        assert "it was skipped by --skip-collection" in page.run(f"{row}.cells[1].title")
         page.run(f"{row}.querySelector('button').click()")
         page.until("document.querySelector('#collection p.alarm')")
-        assert "it was to be skipped" in page.text("#collection")
+        assert "it was skipped by --skip-collection" in page.text("#collection")
         assert page.run("document.getElementById('trouble').offsetHeight") == 0
 
 

@@ -120,7 +120,7 @@ def test_one_collection_into_another_shape(own_server, other, tmp_path):
     assert [c.name for c in ours.get_collections().collections] == ["two"]
     ours.create_collection("one", vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT))
     said = run(other, own_server, "--collection", "one", cwd=tmp_path, expect=1)
-    assert "is there with the vectors" in said
+    assert "exists with the vectors" in said
     said = run(other, own_server, "--collection", "none", "--state", "s.json", cwd=tmp_path, expect=1)
     assert "none of this name" in said
 
@@ -152,7 +152,7 @@ def test_cut_off_and_resumed(own_server, other, tmp_path):
         process.kill()
         assert process.wait() != 0, "it was done before it was killed"
     said = run(other, own_server, cwd=tmp_path)
-    assert "going on after" in said
+    assert "continuing after" in said
     assert "imported 3,000 points" not in said
     assert not state.exists()
     same(everything(ours, "one"), everything(theirs, "one"))
@@ -199,7 +199,7 @@ def test_one_that_fails_and_one_that_is_gone(own_server, other, tmp_path):
         fill(theirs, name, 60)
     ours.create_collection("b", vectors_config=models.VectorParams(size=4, distance=models.Distance.DOT))
     said = run(other, own_server, cwd=tmp_path, expect=1)
-    assert "is there with the vectors" in said and "1 of 3 collections failed: 'b'" in said
+    assert "exists with the vectors" in said and "1 of 3 collections failed: 'b'" in said
     assert [ours.count(name).count for name in ("a", "b", "c")] == [60, 0, 60]
     # Of those that are done one is dropped, and one has lost points.
     ours.delete_collection("a")
@@ -208,7 +208,7 @@ def test_one_that_fails_and_one_that_is_gone(own_server, other, tmp_path):
     ours.delete("c", lost, wait=True)
     said = run(other, own_server, cwd=tmp_path, expect=1)
     assert "60 points" in said and "sent again" in said
-    assert "'c' has 40 points" in said and "60 were put in" in said and "ramlet-import.json" in said
+    assert "'c' has 40 points" in said and "lists 60 as imported" in said and "ramlet-import.json" in said
     for name in ("a", "b"):
         same(everything(ours, name), everything(theirs, name))
     (tmp_path / "ramlet-import.json").unlink()

@@ -208,7 +208,7 @@ def test_a_refused_batch_in_the_log(refused):
 
 
 def test_a_refused_batch_on_the_page(refused, tmp_path):
-    page_says(refused[0], tmp_path, "q-refused", "3 (with bodies that are too large|that need more memory)")
+    page_says(refused[0], tmp_path, "q-refused", "3 (with bodies that are too large|that can never fit)")
 
 
 # ---- a slow disk, and a merge under way
@@ -284,7 +284,7 @@ def test_a_merge_under_way_is_named_everywhere(faulty, tmp_path):
     try:
         running = until(lambda: http.result("GET", "/collections/c/optimizations")["running"], "no merge began", 120)
         assert running[0]["status"] == "optimizing"
-        logged(server, r"a job begins: segments are written anew")
+        logged(server, r"a job begins: segments are rewritten")
         page_says(server, tmp_path, "q-doing", r"(of \d+ segments is under way|something is due)", 60)
         yellow = 'collection_running_optimizations{id="c"}'
         until(lambda: metrics(http)[yellow] == 1, "the metric never tells it")
@@ -399,7 +399,7 @@ def test_the_first_page_answers_while_there_is_nothing(tmp_path):
     with Server(tmp_path / "data") as server, Page(f"{server.url}/dashboard", tmp_path / "profile") as page:
         page.until("!/…/.test(document.getElementById('questions').innerText)")
         said = page.text("#questions")
-        for words in ["Nothing: no issue is known", "No search yet", "Nothing was refused", "Nothing in the background"]:
+        for words in ["Nothing: there is no issue", "No search yet", "Nothing was refused", "Nothing in the background"]:
             assert words in said, said
         picture(page, "page-empty")
 

@@ -22,7 +22,7 @@ def test_one_collection_too_many_is_refused_for_good(tmp_path):
         assert made > 1_000
         assert status == 507 and "retry-after" not in {name.lower() for name in headers}, (status, headers, body)
         said = body.decode()
-        assert f"the {made} that this budget has room for" in said and " MB has room for all" in said, said
+        assert f"the {made} that this budget can list" in said and " MB can list all" in said, said
         # Nor does it help to wait, but to delete.
         assert http.raw("PUT", "/collections/one-more", '{"vectors": {"size": 4, "distance": "Dot"}}')[0] == 507
         http.result("DELETE", "/collections/c0")

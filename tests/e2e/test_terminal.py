@@ -55,7 +55,7 @@ def test_snapshots_come_and_go(books, tmp_path):
     file = tmp_path / "here.snapshot"
     assert made["name"] in ramlet("snapshot", "download", made["name"], file, *of)
     assert file.stat().st_size == made["size"] and not (tmp_path / "here.part").exists()
-    assert "is there already" in ramlet("snapshot", "download", made["name"], file, *of, code=1)
+    assert "exists already" in ramlet("snapshot", "download", made["name"], file, *of, code=1)
     # A collection of another name is made of it.
     ramlet("snapshot", "restore", file, "--collection", "copy", "--url", books.url)
     assert client_of(books).count("copy").count == 50

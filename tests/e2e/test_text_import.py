@@ -72,7 +72,7 @@ def test_ids_of_other_kinds(server, http, name, tmp_path):
     send = ["import", file, "--collection", name, "--url", server.url]
     said = run(*send, cwd=tmp_path, expect=1)
     assert 'line 2' in said and '"MED-10"' in said and "--ids" in said
-    assert "The first 1 points are in" in said
+    assert "The first 1 points are imported" in said
     assert points(http, name) == {17: {"body": "a"}}
     run(*send, "--ids", "hash", cwd=tmp_path)
     hashed = {str(uuid.uuid5(uuid.NAMESPACE_OID, of)): {"id": of, "body": body} for of, body in (("17", "a"), ("MED-10", "b"))}
@@ -137,7 +137,7 @@ def test_a_killed_import_goes_on(own_server, tmp_path):
         other = run(*[a if a != "c" else "d" for a in send], cwd=tmp_path, expect=1)
         assert "is of an import of" in other and "'c'" in other
         said = run(*send, cwd=tmp_path)
-    assert "going on after the first" in said and f"imported {3_000 - done:,} points" in said
+    assert "continuing after the first" in said and f"imported {3_000 - done:,} points" in said
     assert http.result("POST", "/collections/c/points/count", {"exact": True})["count"] == 3_000
     assert not state.exists()
     http.close()
@@ -179,7 +179,7 @@ def test_search_says_what_is_wrong(server, http, library, tmp_path):
         return run("search", *arguments, "--url", server.url, cwd=tmp_path, expect=1)
 
     assert "there is no collection 'nowhere'" in fails("x", "--collection", "nowhere")
-    assert "--filter is no JSON" in fails("x", "--collection", library, "--filter", "{")
+    assert "--filter is not JSON" in fails("x", "--collection", library, "--filter", "{")
     index = {"field_name": "title", "field_schema": {"type": "text", "scoring": True}}
     http.call("PUT", f"/collections/{library}/index?wait=true", index)
     assert "--field names one of the fields with a text index: body, title" in fails("x", "--collection", library)
@@ -231,11 +231,11 @@ def test_a_table_through_a_pipe(server, http, name, tmp_path):
     code, said = piped(bad, *told, *fields, "--ids", "hash", cwd=tmp_path)
     assert code == 1 and "standard input: line 4" in said and "expected dim: 2" in said, said
     code, said = piped(table, *told, *fields, "--ids", "hash", "--distance", "Dot", cwd=tmp_path)
-    assert code == 1 and "is there with Cosine" in said, said
+    assert code == 1 and "exists with Cosine" in said, said
 
 
 def test_nothing_is_left_of_an_import_that_fails(server, http, name, tmp_path):
     file = write(tmp_path / "docs.jsonl", [{"id": "six"}])
     said = run("import", file, "--collection", name, "--url", server.url, cwd=tmp_path, expect=1)
-    assert "removed the collection" in said
+    assert "removed the empty collection" in said
     assert http.raw("GET", f"/collections/{name}")[0] == 404

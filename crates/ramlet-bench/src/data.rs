@@ -295,7 +295,7 @@ fn of_file(path: &Path, args: &DataArgs, progress: &Progress) -> Result<Data> {
     }
     if let (None, Some(name)) = (args.distance, base.unknown_distance()) {
         bail!(
-            "{}: its distance is '{name}', which the API doesn't have; --distance says which to take",
+            "{}: its distance is '{name}', which the API doesn't have; --distance chooses another",
             path.display()
         );
     }

@@ -24,7 +24,7 @@ use ramlet_io::system as kernel;
 use serde::Serialize;
 
 pub use disk::{Case, cases};
-pub use fio::{Beside, against_fio, comparable};
+pub use fio::{FioComparison, against_fio, comparable};
 pub use row::{Row, Unit};
 pub use run::{Measured, groups, measure};
 pub use scratch::Scratch;

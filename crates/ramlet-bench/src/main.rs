@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use ramlet_bench::machine::{Beside, against_fio, comparable};
+use ramlet_bench::machine::{FioComparison, against_fio, comparable};
 use ramlet_bench::{Comparison, Machine, Record, Summary, probe_disk};
 use ramlet_testdata::args::Args;
 use ramlet_testdata::{Difficulty, Element, Filters, K, Selection, Set, Shape, WriteOptions, write_set};
@@ -169,7 +169,7 @@ fn print_machine(args: &Args) -> Result<(), String> {
 fn fio(directory: &Path, args: &Args) -> Result<(), String> {
     let bytes = args.bytes("file-bytes")?.unwrap_or(1 << 30);
     let (turns, seconds) = (args.value("turns", 9)?, args.value("seconds", 0.7)?);
-    println!("{}", Beside::head());
+    println!("{}", FioComparison::head());
     let lines = against_fio(
         directory,
         bytes,

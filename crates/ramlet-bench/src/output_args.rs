@@ -50,7 +50,7 @@ impl OutputArgs {
             let directory = parent(path);
             if !directory.is_dir() {
                 bail!(
-                    "--json {}: {} is no directory",
+                    "--json {}: {} is not a directory",
                     path.display(),
                     directory.display()
                 );

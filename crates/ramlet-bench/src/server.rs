@@ -349,7 +349,7 @@ pub fn check_process(pid: u32) -> Result<()> {
 /// Fails when the directory lies in RAM: what a server writes there would be charged as memory, and read as fast.
 pub fn check_is_disk(directory: &Path) -> Result<()> {
     if !directory.is_dir() {
-        bail!("{} is no directory", directory.display());
+        bail!("{} is not a directory", directory.display());
     }
     let directory = directory
         .canonicalize()

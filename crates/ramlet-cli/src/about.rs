@@ -1,4 +1,4 @@
-//! What the program says about itself: its version, completions of shells, pages of the manual.
+//! The program's version, shell completions and manual pages.
 
 use std::io::Write;
 use std::path::Path;

@@ -11,7 +11,7 @@ use ramlet_bench::{count, count_within};
 use crate::import::column_types::{ColumnType, column_type};
 use crate::size::ByteSize;
 
-/// A search server that lives on your SSD and keeps to the RAM you give it.
+/// A search server that stores data on your SSD and stays within the RAM you give it.
 #[derive(Debug, Parser)]
 #[command(name = "ramlet", version, max_term_width = 110)]
 pub struct Cli {
@@ -26,117 +26,117 @@ pub enum Command {
     /// Import documents (.csv .tsv .json .jsonl, also .gz and .zst), vectors (.npy .npz .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), or
     /// another server's collections (--from)
     Import(ImportArgs),
-    /// Search a running server for words, or for points like one of its own
+    /// Search a running server: full text, or points similar to a stored one
     Search(SearchArgs),
-    /// Show what a running server does with its memory and its time, again every few seconds
+    /// Show a running server's memory, searches, jobs and issues, refreshed every few seconds
     Top(TopArgs),
-    /// List, make, fetch, restore and delete snapshots of a running server
+    /// List, create, download, restore and delete snapshots of a running server
     Snapshot(SnapshotArgs),
-    /// Tell how much RAM a collection needs and how fast it will be, before it exists
+    /// Predict how much RAM a collection needs and how fast searches will be, before an upload
     Plan(PlanArgs),
-    /// Measure this machine beside the figures of "memory speed", and leave its profile for `plan` and `serve`
+    /// Measure this machine, compare it with the published list "memory speed", and save its profile for `plan` and `serve`
     Machine(MachineArgs),
-    /// Measure a server from outside: how much RAM it needs, how fast it answers
+    /// Measure a server from outside: how much RAM it needs, and how fast it answers
     Bench(BenchArgs),
     /// Verify every checksum of a data directory that no server has open
     Check(CheckArgs),
-    /// Write a snapshot of what can be read of a damaged collection; nothing in the data directory changes
+    /// Write the readable part of a damaged collection as a snapshot, without changing the data directory
     Salvage(SalvageArgs),
-    /// Ask the server of this machine whether it is ready: for health checks. The exit code says it too
+    /// Check whether the server of this machine is ready, for health checks; the exit code is 0 if it is
     Health(HealthArgs),
-    /// Print the script that completes ramlet's commands and flags in a shell
+    /// Print a shell's completion script for ramlet's commands and flags
     Completion(CompletionArgs),
-    /// Write the pages of the manual into a directory
+    /// Write the manual pages into a directory
     #[command(hide = true)]
     Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Read settings from this file (YAML); may be given several times, and the last goes before the others. Qdrant's files are read too
+    /// Read settings from this YAML file; may be given several times, and later files override earlier ones. Qdrant's files work too
     /// [env: RAMLET_CONFIG]
     #[arg(long, value_name = "FILE", visible_alias = "config-path")]
     pub config: Vec<PathBuf>,
-    /// Read config.yaml, $RUN_MODE.yaml (production.yaml without it) and local.yaml of this directory, those that are there, before --config
+    /// Read config.yaml, $RUN_MODE.yaml (production.yaml without RUN_MODE) and local.yaml of this directory, if they exist; --config overrides them
     /// [env: RAMLET_CONFIG_DIR]
     #[arg(long, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
-    /// RAM in all, as a memory cgroup counts it: 135MB, 128MiB, 1.5GB
+    /// Total RAM, as a memory cgroup counts it: 135MB, 128MiB, 1.5GB
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
-    /// Directory of the data
+    /// Data directory
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Address to listen on
     #[arg(long)]
     pub host: Option<String>,
-    /// REST port; 0 takes a free one
+    /// REST port; 0 chooses a free one
     #[arg(long)]
     pub port: Option<u16>,
-    /// gRPC port, 0 takes a free one, `disabled` none
+    /// gRPC port; 0 chooses a free one, `disabled` closes it
     #[arg(long, value_name = "PORT")]
     pub grpc_port: Option<String>,
-    /// Key that may do everything
+    /// Admin API key
     #[arg(long, value_name = "KEY")]
     pub api_key: Option<String>,
-    /// Another key that may do everything, while keys are changed
+    /// Second admin API key, for key rotation
     #[arg(long, value_name = "KEY")]
     pub alt_api_key: Option<String>,
-    /// Key that may only read
+    /// Read-only API key
     #[arg(long, value_name = "KEY")]
     pub read_only_api_key: Option<String>,
-    /// Take tokens (JWT) that the admin key has signed as keys, each for what it says
+    /// Accept JWTs signed with the admin key, each with the access that it grants
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub jwt_rbac: Option<bool>,
-    /// Write down who asks for what and whether it was allowed, in files of JSON lines
+    /// Write an audit log of requests and whether they were allowed, as JSON lines
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub audit: Option<bool>,
     /// Directory of the audit log
     #[arg(long, value_name = "DIR")]
     pub audit_dir: Option<PathBuf>,
-    /// When a new file of the audit log is begun
+    /// When the audit log begins a new file
     #[arg(long, value_enum)]
     pub audit_rotation: Option<Rotation>,
-    /// ... and at which size at the latest
+    /// Size at which the audit log begins a new file
     #[arg(long, value_name = "SIZE")]
     pub audit_file_size: Option<ByteSize>,
-    /// Files of the audit log that are kept
+    /// Number of audit log files to keep
     #[arg(long, value_name = "N")]
     pub audit_files: Option<usize>,
-    /// Write the address that X-Forwarded-For names: for servers that only a proxy reaches
+    /// Log the client address of X-Forwarded-For; only for servers behind a proxy
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub audit_forwarded: Option<bool>,
     /// Listen on any address without a key
     #[arg(long)]
     pub insecure: bool,
-    /// Encrypt all connections, REST and gRPC, with this certificate, or chain of them (PEM); it is read again every hour
+    /// Encrypt all connections, REST and gRPC, with this certificate or chain (PEM); it is read again every hour
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
-    /// Key of that certificate (PEM)
+    /// Private key of that certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// Let in only clients whose certificate one of these (PEM) has signed
+    /// Accept only clients whose certificate is signed by one of these (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Let web pages of any origin use the server
+    /// Allow web pages of any origin to use the server (CORS)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = boolean)]
     pub cors: Option<bool>,
-    /// Largest body of a request; more than 32MiB is never taken
+    /// Largest request body, at most 32MiB
     #[arg(long, value_name = "SIZE")]
     pub max_body: Option<ByteSize>,
     /// How files are read
     #[arg(long, value_enum)]
     pub backend: Option<Backend>,
-    /// Don't measure the machine when its profile isn't there (2 s of reads in the background)
+    /// Don't measure the machine if it has no profile yet (2 s of reads in the background)
     #[arg(long)]
     pub no_probe: bool,
-    /// Directory of the snapshots
+    /// Snapshot directory
     #[arg(long, value_name = "DIR")]
     pub snapshots_path: Option<PathBuf>,
-    /// Leave this collection closed; may be given several times. Its files aren't touched
+    /// Leave this collection closed and its files unchanged; may be given several times
     #[arg(long, value_name = "NAME")]
     pub skip_collection: Vec<String>,
-    /// Let clients restore snapshots from http:// and https:// URLs: the server then connects to whatever host they name
+    /// Let clients restore snapshots from http:// and https:// URLs; the server then connects to any host that they name
     #[arg(long)]
     pub snapshots_from_urls: bool,
     /// Restore a collection from a snapshot before serving; may be given several times
@@ -145,19 +145,19 @@ pub struct ServeArgs {
     /// Restore all collections from a snapshot of the whole storage before serving
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     pub storage_snapshot: Option<PathBuf>,
-    /// Let restored collections replace those that are there
+    /// Let restored collections replace existing ones
     #[arg(long)]
     pub force_snapshot: bool,
-    /// Search threads
+    /// Number of search threads
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
-    /// From when on a request is slow, 100ms or 2s: it is logged and kept with what it spent its time on (`/profiler/slow_requests`); off keeps none
+    /// Log and keep requests that take longer, with the time of their steps (`/profiler/slow_requests`): 100ms, 2s, or off
     #[arg(long, value_name = "TIME")]
     pub slow_query: Option<String>,
-    /// What is logged: error, warn, info, debug, trace, or by module (info,ramlet=debug)
+    /// Log level: error, warn, info, debug, trace, or by module (info,ramlet=debug)
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<String>,
-    /// Form of the log's lines
+    /// Format of log lines
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
     // Flags of the API's server: taken, so that a command line of it works, and told to be without effect.
@@ -176,9 +176,9 @@ pub struct ServeArgs {
 /// What a line of the log looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people
+    /// Readable text
     Text,
-    /// An object a line, for programs
+    /// One JSON object per line
     Json,
 }
 
@@ -210,10 +210,10 @@ pub struct PlanArgs {
     /// Dimensions of a vector
     #[arg(long, value_name = "D", value_parser = whole)]
     pub dim: u64,
-    /// RAM in all, as a memory cgroup counts it [default: a table of what each amount brings]
+    /// Total RAM, as a memory cgroup counts it [default: a table of all useful amounts]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<ByteSize>,
-    /// Share of the true nearest to be found
+    /// Recall: the share of the true nearest points to find
     #[arg(long, default_value_t = 0.95)]
     pub recall: f64,
     /// Results of a query
@@ -221,28 +221,28 @@ pub struct PlanArgs {
     pub k: u32,
     #[arg(long, value_enum, ignore_case = true, default_value_t = Distance::Cosine)]
     pub metric: Distance,
-    /// Elements as they are stored
+    /// Element type of the stored vectors
     #[arg(long, value_enum, default_value_t = PlanElement::F32)]
     pub element: PlanElement,
-    /// JSON of a point, on average
+    /// Average payload of a point, as JSON
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = whole)]
     pub payload_bytes: u64,
     /// Ids are UUIDs [default: numbers]
     #[arg(long)]
     pub uuids: bool,
-    /// Answers carry payloads
+    /// Responses include payloads
     #[arg(long)]
     pub with_payload: bool,
-    /// Plan a graph [default: the faster of the two]
+    /// Plan a graph [default: the faster of graph and inverted file]
     #[arg(long, conflicts_with = "ivf")]
     pub hnsw: bool,
     /// Plan an inverted file
     #[arg(long)]
     pub ivf: bool,
-    /// The data is easy, as images are [default: hard, as word vectors]
+    /// The data is easy, like images [default: hard, like word vectors]
     #[arg(long)]
     pub easy: bool,
-    /// Where the vectors must be [default: where it pays]
+    /// Where the vectors must be [default: where they help most]
     #[arg(long, value_enum)]
     pub vectors: Option<Place>,
     /// Where the codes must be
@@ -251,16 +251,16 @@ pub struct PlanArgs {
     /// Where the payloads must be
     #[arg(long, value_enum)]
     pub payload: Option<Place>,
-    /// Search threads [default: as the server takes]
+    /// Number of search threads [default: the server's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// The engine inside another program, without server
+    /// Plan for the engine inside another program, without a server
     #[arg(long)]
     pub in_process: bool,
-    /// Profile of a machine, as the server leaves it in its data directory (machine.json)
+    /// Profile of a machine, as a server saves it in its data directory (machine.json)
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     pub machine: Option<PathBuf>,
-    /// Measure this machine and the disk of this directory first (3 s), and leave the profile there
+    /// First measure this machine and the disk of this directory (3 s), and save the profile there
     #[arg(long, value_name = "DIR")]
     pub measure: Option<PathBuf>,
     #[arg(long)]
@@ -285,10 +285,10 @@ pub enum Place {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The files, read one after another; the extension tells the format. `-` is standard input, with --format
+    /// The files, read one after another; the extension gives the format. `-` is standard input and needs --format
     #[arg(required_unless_present = "from", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Format of the files [default: as the extension says]
+    /// Format of the files [default: from the extension]
     #[arg(long, value_enum)]
     pub format: Option<TextFormat>,
     /// Field with the ids [default: `id`, if the first row has it]
@@ -298,13 +298,13 @@ pub struct ImportArgs {
     /// [default: `vector` or `vectors`]
     #[arg(long, value_name = "FIELD")]
     pub vector_field: Vec<String>,
-    /// Type of a column of a table: text, int, float, bool or json, instead of a guess by the first rows
+    /// Type of a table column: text, int, float, bool or json [default: guessed from the first rows]
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = column_type)]
     pub types: Vec<(String, ColumnType)>,
-    /// What stands between the cells of a table [default: as the first line shows; a tab for .tsv]
+    /// Delimiter of a table's cells [default: detected in the first line; a tab for .tsv]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// Another server of the Qdrant API, whose collections are copied: settings, payload indexes, points, aliases
+    /// Copy the collections of another server with the Qdrant API: settings, payload indexes, points, aliases
     #[arg(long, value_name = "URL", conflicts_with_all = FOR_FILES)]
     pub from: Option<String>,
     /// Key of the other server [default: that of --api-key]
@@ -316,10 +316,10 @@ pub struct ImportArgs {
         requires = "from"
     )]
     pub from_api_key: Option<String>,
-    /// File that says how far an import --from, or one with --resume, is: what was cut off goes on from there
+    /// File with the progress of an import with --from or --resume, for continuing it after an interruption
     #[arg(long, value_name = "FILE", default_value = "ramlet-import.json")]
     pub state: PathBuf,
-    /// Collection to fill, created with the file's dimension when it isn't there; with --from the only one to copy
+    /// Collection to fill, created with the file's dimension if it doesn't exist; with --from, the only one to copy
     #[arg(long, value_name = "NAME", required_unless_present = "from", value_parser = filled)]
     pub collection: Option<String>,
     /// Server to send to
@@ -327,31 +327,31 @@ pub struct ImportArgs {
     pub url: String,
     #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub api_key: Option<String>,
-    /// Distance of a new collection [default: what the file says, else Cosine]
+    /// Distance of a new collection [default: the file's, else Cosine]
     #[arg(long, value_enum, ignore_case = true)]
     pub distance: Option<Distance>,
     /// Element type of a new collection [default: float32; uint8 for files of bytes, except with Cosine]
     #[arg(long, value_enum)]
     pub datatype: Option<Datatype>,
-    /// JSON lines file with the payload of each row, for files of bare vectors
+    /// JSON lines file with the payload of each row, for files that have only vectors
     #[arg(long, value_name = "FILE")]
     pub payload: Option<PathBuf>,
-    /// Dataset of an HDF5 file [default: `train`, or the only one], array of an .npz [default: the only one of rows]
+    /// Dataset of an HDF5 file [default: `train`, or the only one], or array of an .npz [default: the only one with rows]
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
-    /// Points of a request [default: as many as make 256 KiB]
+    /// Points per request [default: about 256 KiB]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub batch: Option<usize>,
-    /// Requests under way at once
+    /// Number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = connections)]
     pub parallel: usize,
-    /// Leave out the first N points
+    /// Skip the first N points
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
     pub offset: u64,
     /// Import at most N points
     #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<u64>,
-    /// Make a text index on these fields first, ranked by BM25 and with phrases
+    /// First create a text index on these fields, with BM25 ranking and phrases
     #[arg(
         long,
         visible_alias = "text-field",
@@ -359,13 +359,13 @@ pub struct ImportArgs {
         value_delimiter = ','
     )]
     pub text: Vec<String>,
-    /// Language of the texts: its stemmer and stop words; `none` for neither
+    /// Language of the texts, for stemming and stop words; `none` for neither
     #[arg(long, value_name = "NAME", default_value = "english", requires = "text")]
     pub language: String,
-    /// What cuts the texts into words
+    /// Tokenizer of the texts
     #[arg(long, value_enum, default_value_t = TextTokenizer::Unicode, requires = "text")]
     pub tokenizer: TextTokenizer,
-    /// Whether marks of letters count for nothing, so that `cafe` finds `café` [default: true with --tokenizer unicode, else false]
+    /// Ignore diacritics, so that `cafe` finds `café` [default: true with --tokenizer unicode, else false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", requires = "text", value_parser = boolean)]
     pub folding: Option<bool>,
     /// Where ids come from
@@ -374,7 +374,7 @@ pub struct ImportArgs {
     /// Number of the first row, with --ids line
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
     pub first_id: u64,
-    /// Keep in --state how far it is, and go on from there
+    /// Save the progress in --state, and continue from there
     #[arg(long, conflicts_with = "offset")]
     pub resume: bool,
     /// Wait until the collection is green: flushed, indexed and merged
@@ -408,28 +408,28 @@ const FOR_FILES: [&str; 19] = [
 /// Where ids come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ids {
-    /// The file's own, whole numbers and UUIDs; a number in quotes is the number. A file without any has the rows' numbers, from 0
+    /// The file's ids: integers and UUIDs; a quoted number is that number. In a file without ids, rows are numbered from 0
     File,
-    /// Numbers behind the highest that the collection has; an id of the row stays in the payload
+    /// Numbers after the collection's highest id; a row's own id stays in the payload
     Append,
-    /// The row's number, from --first-id; an id of the row stays in the payload
+    /// The row's number, from --first-id; a row's own id stays in the payload
     Line,
-    /// The UUID (version 5, OID namespace) of the id's text, which stays in the payload, or of the whole row where it has none
+    /// A UUID (version 5, OID namespace) of the id's text, which stays in the payload, or of the whole row if it has no id
     Hash,
-    /// New UUIDs; an id of the row stays in the payload
+    /// New UUIDs; a row's own id stays in the payload
     Uuid,
 }
 
 /// Formats of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
-    /// An object a line
+    /// One object per line
     Jsonl,
     /// An array of objects, or objects one after another
     Json,
     /// A table whose first line names the columns
     Csv,
-    /// The same between tabs
+    /// The same, separated by tabs
     Tsv,
 }
 
@@ -440,39 +440,39 @@ pub struct SearchArgs {
     pub words: Vec<String>,
     #[arg(long, value_name = "NAME", value_parser = filled)]
     pub collection: String,
-    /// Server to ask
+    /// Server to query
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
     pub url: String,
     #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub api_key: Option<String>,
-    /// Field with the texts [default: the one that has a text index]
+    /// Field with the texts [default: the field that has a text index]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// Make the field's text index anew first where it has another language: its stemmer and stop words; `none` for neither
+    /// Language for stemming and stop words, `none` for neither; the field's text index is first rebuilt if it has another one
     #[arg(long, value_name = "NAME", conflicts_with = "like")]
     pub language: Option<String>,
-    /// The same where it cuts texts otherwise
+    /// Tokenizer; the field's text index is first rebuilt if it has another one
     #[arg(long, value_enum, conflicts_with = "like")]
     pub tokenizer: Option<TextTokenizer>,
-    /// The same where marks of letters count otherwise
+    /// Ignore diacritics; the field's text index is first rebuilt if it doesn't match
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", conflicts_with = "like", value_parser = boolean)]
     pub folding: Option<bool>,
-    /// Which of the words must be there
+    /// Which of the words a text must have
     #[arg(long, value_enum, default_value_t = Mode::Any)]
     pub mode: Mode,
-    /// Most hits
+    /// Maximum number of hits
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
     pub limit: usize,
     /// Filter of the API: '{"must": [{"key": "year", "match": {"value": 1969}}]}'
     #[arg(long, value_name = "JSON")]
     pub filter: Option<String>,
-    /// Points like the one with this id, by their vectors
+    /// Find points similar to the one with this id, by their vectors
     #[arg(long, value_name = "ID", conflicts_with_all = ["words", "field", "mode"])]
     pub like: Option<String>,
     /// Which of several named vectors --like compares
     #[arg(long, value_name = "NAME", requires = "like")]
     pub using: Option<String>,
-    /// Tell behind the hits where the time went, and what that means
+    /// After the hits, print where the time went and what that means
     #[arg(long)]
     pub explain: bool,
     /// Print the hits as JSON lines
@@ -483,64 +483,64 @@ pub struct SearchArgs {
 /// What cuts texts into words: our default, and those of the API by their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextTokenizer {
-    /// Words of all scripts, in one form of each letter
+    /// Words of all scripts, with normalised letters
     Unicode,
     /// Runs of letters and digits
     Word,
-    /// Runs without white space
+    /// Runs of characters other than white space
     Whitespace,
-    /// Runs of letters and digits, and each of their beginnings
+    /// Runs of letters and digits, and all their prefixes
     Prefix,
-    /// As `word`, with dictionaries for scripts without spaces
+    /// Like `word`, with dictionaries for scripts without spaces
     Multilingual,
-    /// Parts of names in programs
+    /// Parts of identifiers in programs
     Code,
 }
 
 /// See [`SearchArgs::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Any of them; more of them rank higher
+    /// Any of them; texts with more of them rank higher
     Any,
     /// All of them
     All,
-    /// All of them, side by side in this order (the index needs phrase_matching)
+    /// All of them, adjacent and in this order (the index needs phrase_matching)
     Phrase,
 }
 
 #[derive(Debug, Args)]
 pub struct MachineArgs {
-    /// A minute at most, instead of ten: fewer lines, and less time for each
+    /// At most a minute instead of ten: fewer lines, and less time for each
     #[arg(long)]
     pub quick: bool,
-    /// Write the figures to this file too
+    /// Also write the figures to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw what the disk does with so many blocks at once
+    /// Plot the disk's speed by the number of concurrent reads
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Directory on the disk that is measured; the profile (machine.json) stays there [default: that of the data]
+    /// Directory on the disk to measure; the profile (machine.json) stays there [default: the data directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Measure these groups alone: profile, disk, fsync, sqlite, rocksdb, http, redis, network, memory, system, hashing
+    /// Measure only these groups: profile, disk, fsync, sqlite, rocksdb, http, redis, network, memory, system, hashing
     #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
     pub only: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Server to ask
+    /// Server to query
     #[arg(long, env = "RAMLET_URL", default_value = "http://localhost:6333")]
     pub url: String,
     #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub api_key: Option<String>,
-    /// Seconds between two looks; figures a second are of this time
+    /// Seconds between two samples; rates are averages over this time
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     pub interval: f64,
-    /// Print it once and end
+    /// Print once and exit
     #[arg(long)]
     pub once: bool,
-    /// Print each look as a line of JSON
+    /// Print each sample as a line of JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -549,10 +549,10 @@ pub struct TopArgs {
 pub struct SnapshotArgs {
     #[command(subcommand)]
     pub command: SnapshotCommand,
-    /// The collection [default: all of the server together]
+    /// The collection [default: a snapshot of the whole server]
     #[arg(long, value_name = "NAME", global = true, value_parser = filled)]
     pub collection: Option<String>,
-    /// Server to ask
+    /// Server to query
     #[arg(
         long,
         env = "RAMLET_URL",
@@ -575,11 +575,11 @@ pub struct SnapshotArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// List those that the server has
+    /// List the server's snapshots
     List,
-    /// Make one, on the server
+    /// Create a snapshot on the server
     Create,
-    /// Fetch one
+    /// Download a snapshot
     Download {
         /// Its name
         name: String,
@@ -587,12 +587,12 @@ pub enum SnapshotCommand {
         #[arg(value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// Send a file to the server, which makes --collection of it, in place of one of that name
+    /// Upload a file, which the server restores as --collection, replacing an existing one
     Restore {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Delete one on the server
+    /// Delete a snapshot on the server
     Delete {
         /// Its name
         name: String,
@@ -603,16 +603,16 @@ pub enum SnapshotCommand {
 pub struct CheckArgs {
     /// The data directory
     pub dir: PathBuf,
-    /// Print what is wrong, and the sums in the end, as JSON lines
+    /// Print findings and final totals as JSON lines
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct SalvageArgs {
-    /// The data directory, that no server has open
+    /// The data directory, which no server may have open
     pub dir: PathBuf,
-    /// Name of the collection, or of its directory where the catalog is damaged
+    /// Name of the collection, or of its directory if the catalog is damaged
     pub collection: String,
     /// The snapshot to write
     #[arg(value_name = "FILE.snapshot")]
@@ -621,13 +621,13 @@ pub struct SalvageArgs {
 
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Server to ask [default: where one with this environment and these files listens]
+    /// Server to check [default: the address that `serve` uses with this environment and these files]
     #[arg(long)]
     pub url: Option<String>,
-    /// The server's file of settings, as for `serve` [env: RAMLET_CONFIG]
+    /// The server's settings file, as for `serve` [env: RAMLET_CONFIG]
     #[arg(long, value_name = "FILE", visible_alias = "config-path")]
     pub config: Vec<PathBuf>,
-    /// The server's directory of settings, as for `serve` [env: RAMLET_CONFIG_DIR]
+    /// The server's settings directory, as for `serve` [env: RAMLET_CONFIG_DIR]
     #[arg(long, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
 }
@@ -640,7 +640,7 @@ pub struct CompletionArgs {
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The directory; it is made
+    /// The directory; created if missing
     pub dir: PathBuf,
 }
 

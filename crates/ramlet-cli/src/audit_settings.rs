@@ -77,7 +77,10 @@ fn files(flag: Option<usize>, said: &Sources) -> Result<usize> {
     let files = match (flag, said.find("audit_files")) {
         (Some(files), _) => files,
         (None, None) => FILES,
-        (None, Some(found)) => found.value.parse().map_err(|_| found.wrong(&"it is no number"))?,
+        (None, Some(found)) => found
+            .value
+            .parse()
+            .map_err(|_| found.wrong(&"it is not a number"))?,
     };
     // As in the API: none is one.
     Ok(files.max(1))

@@ -15,7 +15,7 @@ use crate::output::{self, many};
 pub fn run(args: &CheckArgs) -> Result<()> {
     let dir = args.dir.display();
     if !args.dir.is_dir() {
-        bail!("{dir} is no directory");
+        bail!("{dir} is not a directory");
     }
     // Buffered reads: each file is read once, from its beginning to its end.
     let (storage, _) =

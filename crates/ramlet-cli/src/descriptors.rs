@@ -7,10 +7,10 @@ const SMALL: u64 = 4096;
 pub fn raise() {
     match ramlet_io::system::raise_open_files() {
         Ok((before, now)) if now < SMALL => tracing::warn!(
-            "{now} file descriptors are allowed ({before} before they were raised): enough for some dozens of collections"
+            "{now} file descriptors are allowed ({before} before the limit was raised): enough for some dozens of collections"
         ),
         Ok((before, now)) if before < SMALL => {
-            tracing::info!("file descriptors: {before} were allowed, {now} are now")
+            tracing::info!("the limit of file descriptors was raised from {before} to {now}")
         }
         Ok(_) => {}
         Err(error) => tracing::warn!("the limit of file descriptors can't be raised: {error}"),

@@ -1,4 +1,4 @@
-//! `--explain`: where the time of a search went, for the terminal.
+//! `--explain`: prints where the time of a search went.
 
 use serde_json::Value;
 

@@ -28,7 +28,7 @@ pub fn run(args: &HealthArgs) -> Result<()> {
         let address = reached.url.trim_start_matches("https://");
         connects(address).with_context(|| reached.url.clone())?;
         return output::line(format_args!(
-            "{} takes connections, of clients with certificates",
+            "{} accepts only connections of clients with certificates",
             reached.url
         ));
     }

@@ -24,7 +24,7 @@ pub fn run(args: &MachineArgs) -> Result<()> {
     let places = Places::of(args)?;
     if check_is_disk(&places.disk).is_err() {
         note!(
-            "{} lies in RAM: what is told of the disk is told of RAM; --dir names a directory on a disk",
+            "{} is in RAM, so the disk figures are those of RAM; name a directory on a disk with --dir",
             places.disk.display()
         );
     }
@@ -77,7 +77,7 @@ fn check_groups(only: &[String]) -> Result<()> {
     match only.iter().find(|group| known().all(|name| name != *group)) {
         Some(unknown) => {
             let names: Vec<&str> = known().collect();
-            bail!("--only {unknown}: there are the groups {}", names.join(", "))
+            bail!("--only {unknown}: the groups are {}", names.join(", "))
         }
         None => Ok(()),
     }
@@ -88,12 +88,12 @@ fn check_plot(args: &MachineArgs) -> Result<()> {
     let Some(file) = &args.plot else { return Ok(()) };
     if file.extension().is_none_or(|extension| extension != "svg") {
         bail!(
-            "--plot {}: it is drawn as SVG; the name must end in .svg",
+            "--plot {}: the plot is an SVG; the name must end in .svg",
             file.display()
         );
     }
     if !args.only.is_empty() && !args.only.iter().any(|group| group == "disk") {
-        bail!("--plot draws the figures of the group disk, which --only leaves out");
+        bail!("--plot needs the figures of the group disk, which --only leaves out");
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ fn check_place(option: &str, file: &Path) -> Result<()> {
     }
     if !parent.is_dir() {
         bail!(
-            "{option} {}: {} is no directory",
+            "{option} {}: {} is not a directory",
             file.display(),
             parent.display()
         );
@@ -128,7 +128,7 @@ impl Places {
     fn of(args: &MachineArgs) -> Result<Places> {
         if let Some(dir) = &args.dir {
             if !dir.is_dir() {
-                bail!("--dir {}: it is no directory", dir.display());
+                bail!("--dir {}: it is not a directory", dir.display());
             }
             return Ok(Places {
                 data: dir.clone(),
@@ -139,7 +139,7 @@ impl Places {
         let above = std::path::absolute(&data)?;
         let disk = above.ancestors().find(|path| path.is_dir());
         let disk = disk
-            .ok_or_else(|| anyhow!("{}: it lies nowhere", data.display()))?
+            .ok_or_else(|| anyhow!("{}: its directory is unknown", data.display()))?
             .to_owned();
         Ok(Places { data, disk })
     }
@@ -161,7 +161,7 @@ fn write_profile(places: &Places) -> Result<Machine> {
 fn sentence(machine: &Machine, data: &Path) -> String {
     let disk = &machine.disk;
     format!(
-        "{}: {:.0} random reads a second, {:.0} us each alone, {:.1} us of CPU; `ramlet plan` and `ramlet serve` reckon with it",
+        "{}: {:.0} random reads a second, {:.0} us each alone, {:.1} us of CPU; `ramlet plan` and `ramlet serve` use it",
         data.join(Machine::FILE).display(),
         disk.iops_depth64,
         disk.latency_us_p50,

@@ -1,5 +1,5 @@
-//! What the commands print. `println!` panics when nobody reads any more (`ramlet check D | head`) and when the disk behind it is
-//! full; here the first is no fault, and the second one is told in a line.
+//! Printing. `println!` panics when nobody reads any more (`ramlet check D | head`) and when the disk is full. Here the first is no error, and
+//! the second is reported in one line.
 
 use std::fmt::{Arguments, Display};
 use std::io::{ErrorKind, Write, stderr, stdout};

@@ -102,7 +102,7 @@ fn machine_of(args: &PlanArgs) -> Result<(Machine, String)> {
     if let Some(directory) = &args.measure {
         // Made anew it would hide that the name is wrong, and another disk might be measured.
         if !directory.is_dir() {
-            bail!("--measure {}: it is no directory", directory.display());
+            bail!("--measure {}: it is not a directory", directory.display());
         }
         return Ok((
             measure(directory)?,
@@ -163,7 +163,7 @@ fn text(
     } else {
         let _ = writeln!(
             out,
-            "with all that helps in RAM ({}):",
+            "with everything useful in RAM ({}):",
             megabytes(plan.memory_bytes, true)
         );
     }

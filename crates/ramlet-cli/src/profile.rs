@@ -77,7 +77,7 @@ pub fn provide(
                 );
                 let _ = slot.set(machine);
             }
-            Err(why) => tracing::warn!("the machine isn't measured, plans reckon with another: {why}"),
+            Err(why) => tracing::warn!("the machine isn't measured, plans assume another one: {why}"),
         }
     });
     if let Err(error) = spawned {

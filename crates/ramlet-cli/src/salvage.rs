@@ -13,13 +13,13 @@ use crate::output;
 pub fn run(args: &SalvageArgs) -> Result<()> {
     let dir = args.dir.display();
     if !args.dir.is_dir() {
-        bail!("{dir} is no directory");
+        bail!("{dir} is not a directory");
     }
     let Some(name) = args.file.file_name().and_then(|name| name.to_str()) else {
-        bail!("{} is no name of a file", args.file.display());
+        bail!("{} is not a file name", args.file.display());
     };
     if args.file.exists() {
-        bail!("{} is there already", args.file.display());
+        bail!("{} exists already", args.file.display());
     }
     let parent = args.file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -35,7 +35,7 @@ pub fn run(args: &SalvageArgs) -> Result<()> {
         output::line(format_args!("left out: {lost}"))?;
     }
     output::line(format_args!(
-        "{}: {} points in segments, {} groups of changes of the log, {} losses",
+        "{}: {} points in segments, {} log groups, {} losses",
         args.file.display(),
         found.points,
         found.groups,

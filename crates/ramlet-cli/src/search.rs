@@ -107,7 +107,7 @@ fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Resu
     let wanted = text_schema(tokenizer, language, folding);
     if let Some((key, value)) = difference(there, &wanted) {
         note!(
-            "the text index on '{field}' has {key} {value}: it is made anew with {}",
+            "the text index on '{field}' has {key} {value}: rebuilding it with {}",
             wanted[&key]
         );
         api.create_index(&args.collection, field, &wanted)?;
@@ -123,7 +123,7 @@ fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {
     }
     let filter: Option<Value> = match &args.filter {
         None => None,
-        Some(text) => Some(serde_json::from_str(text).context("--filter is no JSON")?),
+        Some(text) => Some(serde_json::from_str(text).context("--filter is not JSON")?),
     };
     match (&args.like, field) {
         (Some(id), _) => {
@@ -197,7 +197,7 @@ fn texts_at<'v>(value: &'v Value, path: &str) -> Vec<&'v str> {
 
 /// The first text with one of the words, or the first.
 fn best_text<'v>(texts: &[&'v str], words: &[String]) -> Option<&'v str> {
-    let asked = Asked::new(words);
+    let asked = QueryWords::new(words);
     let has_word = |text: &&&str| {
         text.split(|c: char| !c.is_alphanumeric())
             .any(|word| asked.is_asked(word))
@@ -218,14 +218,14 @@ fn escaped(json: &str) -> String {
 }
 
 /// The words that were asked for, by their beginnings.
-struct Asked(Vec<String>);
+struct QueryWords(Vec<String>);
 
-impl Asked {
-    fn new(words: &[String]) -> Asked {
+impl QueryWords {
+    fn new(words: &[String]) -> QueryWords {
         let parts = words
             .iter()
             .flat_map(|word| word.split(|c: char| !c.is_alphanumeric()));
-        Asked(parts.filter(|word| !word.is_empty()).map(beginning).collect())
+        QueryWords(parts.filter(|word| !word.is_empty()).map(beginning).collect())
     }
 
     fn is_asked(&self, word: &str) -> bool {
@@ -238,7 +238,7 @@ impl Asked {
 }
 
 fn snippet(text: &str, words: &[String], marks: bool) -> String {
-    let asked = Asked::new(words);
+    let asked = QueryWords::new(words);
     let chars: Vec<char> = shown(text).chars().collect();
     let words = spans(&chars);
     let word = |span: &(usize, usize)| chars[span.0..span.1].iter().collect::<String>();

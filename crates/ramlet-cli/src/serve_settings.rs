@@ -1,4 +1,4 @@
-//! What `ramlet serve` runs with: flags, then what the environment and the files say, then defaults.
+//! The settings of `ramlet serve`: flags, then the environment and files, then defaults.
 
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -148,7 +148,7 @@ fn slow_query(flag: Option<&str>, said: &Sources) -> Result<SlowQuery> {
 
 /// `100ms`, `1.5s`, `off`.
 fn slow_from(told: &str) -> Result<SlowQuery, &'static str> {
-    const WRONG: &str = "a time is a number with its unit, 100ms or 2s; off keeps no slow requests";
+    const WRONG: &str = "expected a time with a unit, such as 100ms or 2s, or off";
     if told.eq_ignore_ascii_case("off") {
         return Ok(SlowQuery::Off);
     }
@@ -195,7 +195,7 @@ fn too_much(memory: ByteSize, cgroup: Option<u64>, ram: u64) -> Option<String> {
         .min_by_key(|(bytes, _)| *bytes)?;
     (memory.0 >= least + ramlet_memory::page_bytes() as u64).then(|| {
         format!(
-            "{memory} of memory is more than {what}, {}: the system may end the server before it has used that",
+            "{memory} of memory is more than {what}, {}: the kernel may kill the server before it uses that",
             ByteSize(least)
         )
     })
@@ -212,7 +212,7 @@ pub fn data_directory(flag: Option<&Path>, said: &Sources) -> PathBuf {
 fn port(flag: Option<u16>, said: &Sources) -> Result<u16> {
     match (flag, said.find("port")) {
         (Some(port), _) => Ok(port),
-        (None, Some(found)) => found.value.parse().map_err(|_| found.wrong(&"it is no port")),
+        (None, Some(found)) => found.value.parse().map_err(|_| found.wrong(&"it is not a port")),
         (None, None) => Ok(6333),
     }
 }
@@ -232,7 +232,7 @@ fn grpc_port(flag: Option<&str>, said: &Sources) -> Result<GrpcPort> {
     }
     let port = found.value.parse();
     Ok(GrpcPort::At(port.map_err(|_| {
-        found.wrong(&"it is no port, and not `disabled`")
+        found.wrong(&"it is neither a port nor `disabled`")
     })?))
 }
 
@@ -245,7 +245,7 @@ fn max_body(flag: Option<ByteSize>, said: &Sources) -> Result<Option<u64>> {
             let mib: u64 = found
                 .value
                 .parse()
-                .map_err(|_| found.wrong(&"it is no number of megabytes"))?;
+                .map_err(|_| found.wrong(&"it is not a number of megabytes"))?;
             mib.saturating_mul(1 << 20)
         }
         (None, Some(found)) => {
@@ -258,7 +258,7 @@ fn max_body(flag: Option<ByteSize>, said: &Sources) -> Result<Option<u64>> {
     };
     match bytes {
         0 => Err(anyhow!(
-            "a largest body of 0 bytes lets nothing in: say at least 1MiB, or leave it out"
+            "a maximum body of 0 bytes allows no requests: give at least 1MiB, or omit it"
         )),
         bytes => Ok(Some(bytes)),
     }
@@ -316,7 +316,7 @@ fn memory(
     }
     match ram() {
         0 => Err(anyhow!(
-            "the machine's RAM can't be told; say how much to use: --memory 135MB"
+            "the machine's RAM is unknown; say how much to use: --memory 135MB"
         )),
         bytes => Ok((
             ByteSize(bytes / 4),

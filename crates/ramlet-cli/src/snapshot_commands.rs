@@ -36,7 +36,7 @@ pub fn run(args: &SnapshotArgs) -> Result<()> {
         }
         SnapshotCommand::Restore { file } => {
             let Some(collection) = of else {
-                bail!("--collection names the collection that is made of it");
+                bail!("--collection must name the collection to restore");
             };
             upload(&api, collection, file)?;
             done(
@@ -72,7 +72,7 @@ fn list(api: &Api, collection: Option<&str>, json: bool) -> Result<()> {
     let all = all.as_array().context("an answer without a list")?;
     if all.is_empty() && !json {
         return output::line(format_args!(
-            "there is no snapshot; `ramlet snapshot create` makes one"
+            "there is no snapshot; create one with `ramlet snapshot create`"
         ));
     }
     all.iter().try_for_each(|snapshot| tell(snapshot, json))
@@ -126,7 +126,7 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
 /// The file appears under its name when it is whole. A file that is there isn't written over.
 fn download(api: &Api, collection: Option<&str>, name: &str, to: &Path) -> Result<()> {
     if to.exists() {
-        bail!("{} is there already", to.display());
+        bail!("{} exists already", to.display());
     }
     let part = to.with_extension("part");
     let mut file = File::create(&part).with_context(|| part.display().to_string())?;

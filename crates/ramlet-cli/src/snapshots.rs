@@ -54,10 +54,10 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
 fn restore(engine: &Engine, text: &str, force: bool) -> Result<()> {
     let (file, name) = text.rsplit_once(':').context("it takes FILE:COLLECTION")?;
     if let Some(fault) = collection_name_fault(name) {
-        bail!("no collection can be called '{name}': {fault}");
+        bail!("'{name}' is not a valid collection name: {fault}");
     }
     if !force && engine.has_collection(name) {
-        bail!("collection '{name}' is there already; --force-snapshot replaces it");
+        bail!("collection '{name}' exists already; --force-snapshot replaces it");
     }
     engine.recover_collection(name, &open(Path::new(file))?, None)?;
     tell(format_args!("restored '{name}' from {file}"));
@@ -75,7 +75,7 @@ fn open(path: &Path) -> Result<SnapshotFile> {
     let path = absolute(path)?;
     let name = path.file_name().and_then(|name| name.to_str());
     let (Some(dir), Some(name), true) = (path.parent(), name, path.is_file()) else {
-        bail!("{} is no file", path.display());
+        bail!("{} is not a file", path.display());
     };
     let (storage, _) = open_best(dir, Backend::Pread)?;
     Ok(SnapshotFile::open(storage.as_ref(), name)?)
@@ -118,7 +118,7 @@ fn fetch_within(silence: Duration) -> SnapshotFetch {
         });
         let mut answer = answer.map_err(|e| failed(&e))?;
         if !answer.status().is_success() {
-            return Err(failed(&format!("it is answered with {}", answer.status())));
+            return Err(failed(&format!("the server answered {}", answer.status())));
         }
         let mut body = answer.body_mut().with_config().limit(u64::MAX).reader();
         let mut piece = vec![0; PIECE_BYTES];
@@ -133,7 +133,7 @@ fn fetch_within(silence: Duration) -> SnapshotFetch {
             }
             let slowest = Duration::from_secs(bytes / limits::BODY_RATE_MIN);
             if start.elapsed() > silence + slowest {
-                return Err(failed(&format!("it comes too slowly, {bytes} bytes so far")));
+                return Err(failed(&format!("the download is too slow, {bytes} bytes so far")));
             }
         }
     })
@@ -206,6 +206,6 @@ mod tests {
         let silent = fetched(endless(b""), "/a", silence).expect_err("no whole body");
         assert!(silent.contains("timeout"), "{silent}");
         let drips = fetched(endless(b"x"), "/a", silence).expect_err("no whole body");
-        assert!(drips.contains("too slowly"), "{drips}");
+        assert!(drips.contains("too slow"), "{drips}");
     }
 }

@@ -1,4 +1,4 @@
-//! What more memory would bring to what a server has stored, for the terminal.
+//! The staircase of memory for a server's data, on the terminal.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn told(plan: &Value) -> Option<String> {
     let steps = plan["steps"].as_array().filter(|steps| steps.len() > 1)?;
     let disk = plan["disk_bytes"].as_f64().unwrap_or(0.0);
     let mut out = format!(
-        "what more RAM would buy, all collections together ({:.0} MB on disk):\n{:>10}{:>14}{:>14}\n",
+        "what more RAM would bring, all collections together ({:.0} MB on disk):\n{:>10}{:>14}{:>14}\n",
         disk / 1e6,
         "--memory",
         "queries/s",

@@ -1,4 +1,4 @@
-//! Telling the service manager how far the server is, in the words of sd_notify(3): a datagram to the socket that it names.
+//! Notifies the service manager (sd_notify(3)): a datagram to the socket that it names.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -14,7 +14,7 @@ pub fn tell(state: &str) {
         return;
     };
     if let Err(error) = send(&socket, state) {
-        tracing::warn!("the service manager at {socket} isn't told {state}: {error:#}");
+        tracing::warn!("can't notify the service manager at {socket} of {state}: {error:#}");
     }
 }
 

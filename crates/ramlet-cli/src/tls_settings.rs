@@ -1,5 +1,4 @@
-//! The files that connections are encrypted with: which, and read anew now and then, as they are replaced before they expire.
-//! And whom the commands trust that ask servers.
+//! The TLS files, which are read again now and then, and the authorities that commands trust.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,7 +45,7 @@ impl TlsFiles {
                 renew: Some(RENEW),
             })),
             _ => Err(anyhow!(
-                "TLS takes both a certificate and its key: --tls-cert and --tls-key"
+                "TLS needs both a certificate and its key: --tls-cert and --tls-key"
             )),
         }
     }
@@ -64,7 +63,7 @@ impl TlsFiles {
             None => RENEW,
             Some(found) => {
                 let seconds = found.value.parse();
-                Duration::from_secs(seconds.map_err(|_| found.wrong(&"it is no number of seconds"))?)
+                Duration::from_secs(seconds.map_err(|_| found.wrong(&"it is not a number of seconds"))?)
             }
         };
         let verify = truth("service.verify_https_client_certificate")? == Some(true);
@@ -118,7 +117,10 @@ impl TlsFiles {
         });
         match renewed {
             Ok(false) => {}
-            Ok(true) => tracing::info!("connections get the new certificate of {}", self.cert.display()),
+            Ok(true) => tracing::info!(
+                "new connections use the new certificate of {}",
+                self.cert.display()
+            ),
             Err(e) => tracing::warn!("the certificate isn't renewed: {e}"),
         }
     }

@@ -1,4 +1,4 @@
-//! `ramlet top`: what a running server does with its memory and its time, told again every few seconds.
+//! `ramlet top`: a running server's memory and time, refreshed every few seconds.
 
 use std::io::{IsTerminal, stdout};
 use std::thread::sleep;
@@ -45,7 +45,7 @@ const WRITES: [&str; 8] = [
 ];
 
 /// A look at the server.
-struct Look {
+struct Poll {
     at: Instant,
     memory: Value,
     samples: Vec<Sample>,
@@ -78,7 +78,7 @@ pub fn run(args: &TopArgs) -> Result<()> {
     }
 }
 
-fn look(api: &Api) -> Result<Look> {
+fn look(api: &Api) -> Result<Poll> {
     let at = Instant::now();
     let memory = api.ok(Method::GET, "/memory", &Value::Null)?;
     let reply = api.ask(Method::GET, "/metrics", b"")?;
@@ -88,7 +88,7 @@ fn look(api: &Api) -> Result<Look> {
         .iter()
         .filter(|s| s.name == "collection_running_optimizations" && s.value > 0.0);
     let jobs = running.take(JOBS_SHOWN).filter_map(|s| job(api, s.label("id")));
-    Ok(Look {
+    Ok(Poll {
         at,
         memory,
         jobs: jobs.collect(),
@@ -117,13 +117,13 @@ fn job(api: &Api, collection: &str) -> Option<Value> {
 }
 
 /// The figures, those a second of the time between two looks.
-fn picture(url: &str, now: &Look, before: &Look) -> Value {
+fn picture(url: &str, now: &Poll, before: &Poll) -> Value {
     let seconds = (now.at - before.at).as_secs_f64().max(1e-3);
     let gauge = |name: &str| sum(&now.samples, name, |_| true);
     let grew = |name: &str| (gauge(name) - sum(&before.samples, name, |_| true)).max(0.0);
     let answers = |of: &[&str]| {
         let takes = |s: &Sample| is_of(s, of);
-        let count = |look: &Look| {
+        let count = |look: &Poll| {
             ["rest_responses_total", "grpc_responses_total"]
                 .iter()
                 .map(|name| sum(&look.samples, name, takes))
@@ -167,15 +167,15 @@ fn is_of(s: &Sample, endpoints: &[&str]) -> bool {
 }
 
 /// Upserts by REST: their path is that of others, with another method.
-fn upserts(look: &Look) -> f64 {
+fn upserts(look: &Poll) -> f64 {
     sum(&look.samples, "rest_responses_total", |s| {
         s.label("method") == "PUT" && s.label("endpoint").ends_with("/points")
     })
 }
 
 /// Of the searches between two looks; of all since the start where there was none.
-fn latency(now: &Look, before: &Look, share: f64) -> Option<f64> {
-    let of = |look: &Look| {
+fn latency(now: &Poll, before: &Poll, share: f64) -> Option<f64> {
+    let of = |look: &Poll| {
         let name = |prefix: &str| format!("{prefix}_responses_duration_seconds_bucket");
         let [rest, grpc] =
             ["rest", "grpc"].map(|prefix| buckets(&look.samples, &name(prefix), |s| is_of(s, &SEARCHES)));
@@ -260,7 +260,7 @@ fn told(picture: &Value) -> String {
     }
     for issue in picture["issues"].as_array().into_iter().flatten() {
         let code = shown(issue["name"].as_str().unwrap_or(""));
-        out.push_str(&format!("issue: {code}: GET /issues says what to do\n"));
+        out.push_str(&format!("issue: {code}: see GET /issues\n"));
     }
     out
 }
@@ -295,7 +295,7 @@ fn lasting(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    fn seen(at: Instant, searches: u32, metrics: &str) -> Look {
+    fn seen(at: Instant, searches: u32, metrics: &str) -> Poll {
         let memory = json!({
             "budget": {"memory_bytes": 64_000_000},
             "ledger": {"limit_bytes": 48_000_000, "used_bytes": 16_000_000, "consumers": [
@@ -312,7 +312,7 @@ mod tests {
              rest_responses_duration_seconds_bucket{{{endpoint},le=\"+Inf\"}} {searches}\n{metrics}",
             searches * 3
         );
-        Look {
+        Poll {
             at,
             memory,
             samples: samples(&text),
@@ -348,7 +348,7 @@ mod tests {
             "  cached data                12.0 MB  ########\n",
             "100.0 searches/s, p50 0.50 ms, p99 0.99 ms, 3.00 reads each, 0 waiting\n",
             "job: merge of `c`, compare 45 %\n",
-            "issue: SLOW_DISK: GET /issues says what to do\n",
+            "issue: SLOW_DISK: see GET /issues\n",
         ] {
             assert!(told.contains(line), "{line}\n{told}");
         }

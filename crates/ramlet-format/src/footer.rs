@@ -68,7 +68,7 @@ impl Footer {
             format!("{} bytes instead of a page", page.len())
         })?;
         ensure(page.starts_with(MAGIC), WHAT, || {
-            "no block file: the magic number is missing".into()
+            "not a block file: the magic number is missing".into()
         })?;
         ensure(block::verify(seed, page_number, page), WHAT, || {
             "checksum mismatch".into()

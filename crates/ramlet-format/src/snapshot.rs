@@ -82,7 +82,7 @@ impl Header {
 
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         ensure(bytes.starts_with(MAGIC), WHAT, || {
-            "the magic number is missing: this is no snapshot of Ramlet".into()
+            "the magic number is missing: this is not a Ramlet snapshot".into()
         })?;
         let cut = || FormatError::new(WHAT, format!("cut off at {} bytes", bytes.len()));
         let bytes = bytes.get(..HEADER_BYTES).ok_or_else(cut)?;

@@ -16,8 +16,8 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::graph::{GraphFiles, GraphParams, RamForm, build_graph, degree_for};
 use ramlet_index::{
-    Allowed, Element, Graph, IndexScratch, Metric, Progress, Query, Result, RowSource, RowsFile, SearchStats,
-    TopK, VectorIndex, Want, encode_row,
+    Allowed, Element, Graph, IndexScratch, IndexSearchParams, Metric, Progress, Query, Result, RowSource,
+    RowsFile, SearchStats, TopK, VectorIndex, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::{AnonBuf, Ledger};
@@ -199,7 +199,7 @@ fn truth(dir: &Path, storage: &dyn Storage, dims: usize, queries: &[f32]) {
 fn run(
     graph: &Graph,
     storage: &dyn Storage,
-    want: &Want,
+    want: &IndexSearchParams,
     queries: &[f32],
     truth: &[u32],
 ) -> (usize, SearchStats) {
@@ -252,9 +252,9 @@ fn search(dir: &Path, dims: usize, threads: usize, width: usize, most: usize, in
         graph.memory().heap_bytes
     );
     for effort in [32, 64, 90, 128, 180, 256, 384] {
-        let want = Want {
+        let want = IndexSearchParams {
             effort: Some(effort),
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         let (start, cpu_before) = (Instant::now(), cpu());
         let results: Vec<(usize, SearchStats)> = std::thread::scope(|scope| {

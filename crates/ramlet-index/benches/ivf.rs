@@ -15,8 +15,8 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_format::{PAGE, block};
 use ramlet_index::ivf::{CodesInRam, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CachedRows, CodeKind, Effort, Element, Epsilon, IndexScratch, Ivf, Metric, Progress, Query,
-    Result, RowSource, RowsFile, SearchStats, TopK, VectorIndex, Want, encode_row,
+    Allowed, CachedRows, CodeKind, Effort, Element, Epsilon, IndexScratch, IndexSearchParams, Ivf, Metric,
+    Progress, Query, Result, RowSource, RowsFile, SearchStats, TopK, VectorIndex, encode_row,
 };
 use ramlet_io::{Backend, BlockFile, IoContext, Storage, open_best};
 use ramlet_memory::{AnonBuf, Ledger};
@@ -238,7 +238,12 @@ fn open_index(storage: &dyn Storage, dims: usize, tier: &str) -> Option<Ivf> {
 }
 
 /// What was found, and the sums of what was done.
-fn search(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query]) -> (Vec<Vec<u32>>, SearchStats) {
+fn search(
+    ivf: &Ivf,
+    storage: &dyn Storage,
+    want: &IndexSearchParams,
+    queries: &[Query],
+) -> (Vec<Vec<u32>>, SearchStats) {
     let mut io = IoContext::for_storage(storage, 64).expect("a reader");
     let mut scratch = IndexScratch::new(AnonBuf::new(512 << 10));
     let (mut top, mut stats) = (TopK::new(10), SearchStats::default());
@@ -256,7 +261,13 @@ fn search(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query]) -> (
 
 /// Microseconds of a search on average, each query at its fastest of several passes: what is left when others disturb. Reads
 /// nothing if told so.
-fn fastest_us(ivf: &Ivf, storage: &dyn Storage, want: &Want, queries: &[Query], rescored: bool) -> f64 {
+fn fastest_us(
+    ivf: &Ivf,
+    storage: &dyn Storage,
+    want: &IndexSearchParams,
+    queries: &[Query],
+    rescored: bool,
+) -> f64 {
     let mut want = *want;
     want.codes.rescore = (!rescored).then_some(false);
     let mut io = IoContext::for_storage(storage, 64).expect("a reader");
@@ -301,7 +312,7 @@ fn report(
     storage: &dyn Storage,
     truth: &[Vec<u32>],
     queries: &[Query],
-    want: &Want,
+    want: &IndexSearchParams,
     threads: usize,
 ) {
     search(ivf, storage, want, &queries[..queries.len().min(100)]);
@@ -375,9 +386,9 @@ fn main() {
         build(&*storage, &mut set, clusters);
     }
     set.base = Vec::new();
-    let exact = Want {
+    let exact = IndexSearchParams {
         exact: true,
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     let plain = open_index(&*storage, set.dims, "none").expect("an index");
     let truth = match &set.truth {
@@ -407,10 +418,10 @@ fn main() {
                     recall_expected: 0.0,
                 };
                 for recall in &recalls {
-                    let want = Want {
-                        told: (*probes > 0).then_some(told),
+                    let want = IndexSearchParams {
+                        fixed_effort: (*probes > 0).then_some(told),
                         recall: Some(*recall),
-                        ..Want::default()
+                        ..IndexSearchParams::default()
                     };
                     report(&ivf, &*storage, &truth, &queries, &want, threads);
                 }

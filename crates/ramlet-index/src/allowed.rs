@@ -1,4 +1,4 @@
-//! Which rows a search may find.
+//! The rows that a search may return.
 
 use ramlet_io::IoContext;
 use roaring::RoaringBitmap;

@@ -1,4 +1,4 @@
-//! Rows in reclaimable RAM: the ledger may take the last ones back at any time.
+//! Rows in reclaimable RAM: the ledger may evict them from the end at any time.
 
 use std::sync::{Arc, Weak};
 

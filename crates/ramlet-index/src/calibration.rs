@@ -1,4 +1,4 @@
-//! What was measured of an index of clusters: recall by clusters visited, and how far codes miss.
+//! The calibration of an inverted file: recall by clusters visited, and how much codes miss.
 
 /// Neighbours whose clusters are looked at.
 pub(crate) const DEPTHS: [usize; 2] = [10, 100];

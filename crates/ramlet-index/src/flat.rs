@@ -1,4 +1,4 @@
-//! The index that is none: every search reads every row. Exact.
+//! The flat index: every search reads every row. Exact.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::rows_file::RowsFile;
 use crate::scan::{RowNumber, Search};
 use crate::scratch::{IndexScratch, RowLists};
 use crate::search_stats::SearchStats;
-use crate::vector_index::{MemoryUse, VectorIndex, Want};
+use crate::vector_index::{IndexSearchParams, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 
 /// Rows in the order of their numbers, as they were written.
@@ -38,7 +38,7 @@ impl VectorIndex for Flat {
     fn search(
         &self,
         query: &Query,
-        _want: &Want,
+        _want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -47,7 +47,7 @@ impl VectorIndex for Flat {
         scan_rows(&self.rows, 0..self.rows.rows(), query, allowed, scratch, io, top)
     }
 
-    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+    fn search_bytes(&self, _: &Query, _: &IndexSearchParams, _: &Allowed<'_>, _: usize) -> u64 {
         0
     }
 

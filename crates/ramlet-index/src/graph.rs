@@ -1,5 +1,4 @@
-//! The graph index: every vector is a node on disk that carries its neighbours' codes, so that nothing per vector
-//! need be in RAM.
+//! The graph index: every vector is a node on disk with its neighbours' codes, so that nothing per vector need be in RAM.
 //!
 //! A search goes from node to node towards the query. A node's block holds its vector (scored exactly when the block
 //! is read) and up to 192 neighbours with 4-bit codes of their vectors, by which the beam search decides what to read next:

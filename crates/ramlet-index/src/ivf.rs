@@ -1,5 +1,4 @@
-//! The inverted file: exact vectors in clusters on disk, centroids in RAM, and codes of the vectors in RAM if the
-//! budget has room for them.
+//! The inverted file: exact vectors in clusters on disk, centroids in RAM, and codes in RAM if the budget has room.
 //!
 //! Three files: rows in cluster order, each with its segment row's number; each segment row's position; centroids with
 //! the clusters' places and the calibration. A fourth, of codes in the order of the rows, is optional: without it a
@@ -10,7 +9,6 @@ mod inverted_file;
 mod search;
 
 mod assign;
-mod bring;
 mod buckets;
 mod calibrate;
 mod candidates;
@@ -23,6 +21,7 @@ mod kmeans;
 mod lists;
 mod meta;
 mod misses;
+mod next_clusters;
 mod order;
 mod points;
 mod probe_codes;
@@ -44,12 +43,12 @@ mod sample;
 mod spill;
 mod splits;
 mod sq8_rows;
+mod strategy;
 mod super_centroids;
 mod train;
 mod tree;
 mod visit_bitmap;
 mod visit_order;
-mod way;
 
 pub use build::{
     IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, built_most, centroids_beside, clusters_most,

@@ -1,4 +1,4 @@
-//! Vectors in order: encoding, scoring, the k nearest, and the indexes that find them.
+//! Vector search: encoding, scoring, the k nearest, and the indexes that find them.
 //!
 //! This crate opens no file and knows no collection and no payload: it is given readers ([`ramlet_io::BlockFile`])
 //! and row numbers. A row is one encoded vector; rows are numbered from 0 within a segment.
@@ -66,4 +66,6 @@ pub use source::RowSource;
 pub use sparse::{SparseRow, sparse_distance};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
-pub use vector_index::{CodesWanted, EFFORT_DEFAULT, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};
+pub use vector_index::{
+    CodesWanted, EFFORT_DEFAULT, Effort, IndexSearchParams, MeasuredAgain, MemoryUse, VectorIndex,
+};

@@ -1,4 +1,4 @@
-//! How vectors compare, and how their elements are stored.
+//! Metrics, and the element types of stored vectors.
 
 use ramlet_kernels::Measure;
 

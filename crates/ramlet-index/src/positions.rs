@@ -1,4 +1,4 @@
-//! From rows to their positions: what every index needs that doesn't keep rows in the segment's order.
+//! From rows to positions, for indexes that don't keep rows in the segment's order.
 
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;

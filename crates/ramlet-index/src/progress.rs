@@ -1,4 +1,4 @@
-//! What a build tells while it runs.
+//! Progress of a build.
 
 use std::fmt;
 

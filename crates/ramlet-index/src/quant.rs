@@ -1,4 +1,4 @@
-//! Codes: a few bits per dimension that tell a row's distance to within a known error.
+//! Codes: a few bits per dimension from which a row's distance is estimated within a known error.
 //!
 //! Extended RaBitQ (Gao and Long, SIGMOD 2024; Gao et al., "Practical and asymptotically optimal quantization of
 //! high-dimensional vectors", 2025). A row `x` of the cluster around `c` is coded by its residual, rotated by the same
@@ -37,7 +37,7 @@ pub(crate) use encoder::{Encoder, Residual};
 pub(crate) use extended::ExtendedLayout;
 pub(crate) use group::{GROUP, GroupLayout, SignRow, groups, lanes};
 pub use query::Epsilon;
-pub(crate) use query::{CodeQuery, CodeSpace, Entered, SQ8_AT_ONCE};
+pub(crate) use query::{CodeQuery, CodeSpace, ResidualQuery, SQ8_AT_ONCE};
 use ramlet_format::rows::RowsLayout;
 pub(crate) use row_ids::RowIdsLayout;
 pub(crate) use sq8::{Sq8Layout, Sq8Row};

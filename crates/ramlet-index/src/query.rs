@@ -1,4 +1,4 @@
-//! A vector made ready to be compared with rows.
+//! A query vector prepared for comparison with rows.
 
 use ramlet_kernels::{Kernels, Measure, kernels};
 

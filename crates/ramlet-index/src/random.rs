@@ -1,4 +1,4 @@
-//! Choices that must repeat: a seeded generator (xorshift64*; Vigna 2016), not for secrets.
+//! Repeatable random choices: a seeded generator (xorshift64*; Vigna 2016), not for secrets.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);

@@ -1,4 +1,4 @@
-//! Rows as they lie in their files: those at some positions, or all.
+//! Reads rows from their files: at some positions, or all.
 
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;

@@ -1,4 +1,4 @@
-//! What an index consists of, for people.
+//! The parts of an index, described for people.
 
 /// Bytes of one part of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How far a search has to go that nothing was measured for: until further clusters bring hardly any nearer rows.
+//! Search in rounds, without a calibrated effort: until further clusters bring hardly any nearer rows.
 //!
 //! The `k` nearest rows that a filter admits are about the `k / share` nearest of all, if the filter has nothing to do with
 //! the query. But often it does: it admits the rows around it (a category that it belongs to) or hardly any of them (the
@@ -96,13 +96,13 @@ impl Rounds {
     }
 
     /// A search for the `k` nearest begins; one that is `told` how many clusters to visit has no rounds without a filter.
-    pub(crate) fn start(&mut self, k: usize, allowed: &Allowed<'_>, told: bool) {
+    pub(crate) fn start(&mut self, k: usize, allowed: &Allowed<'_>, is_fixed: bool) {
         self.ranked_at = 0;
         self.by_payload = allowed.filter.is_some();
         self.filtered = self.by_payload || allowed.only.is_some();
-        self.deep = !self.filtered && !told && k > MEASURED;
+        self.deep = !self.filtered && !is_fixed && k > MEASURED;
         self.out_of_distribution = None;
-        self.minds_gone = allowed.deleted.is_some() && !self.filtered && !self.deep && !told;
+        self.minds_gone = allowed.deleted.is_some() && !self.filtered && !self.deep && !is_fixed;
         self.gone.clear(if self.minds_gone { GONE } else { 0 });
         self.round = 0;
         let candidates = match (self.filtered, self.by_payload) {

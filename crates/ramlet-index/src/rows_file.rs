@@ -1,4 +1,4 @@
-//! A file of rows, and the reads that fetch some of them.
+//! A file of rows, and batched reads of some of them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Scoring rows as they come off the disk: what all indexes share.
+//! Scores rows as they are read from disk, for all indexes.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a search did, in counts.
+//! Counts of a search.
 
 /// What a search did, in counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

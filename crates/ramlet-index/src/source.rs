@@ -1,4 +1,4 @@
-//! Rows that a build reads, from whoever has them.
+//! The source of a build's rows.
 
 use crate::error::Result;
 

@@ -1,4 +1,4 @@
-//! Between a vector of the API (`f32`) and a stored row.
+//! Conversion between the API's vectors (`f32`) and stored rows.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The seam behind which vector indexes live.
+//! The seam between a segment and its vector index.
 
 use ramlet_io::IoContext;
 
@@ -12,7 +12,7 @@ use crate::{Allowed, Query, SparseRow, TopK};
 
 /// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Want {
+pub struct IndexSearchParams {
     /// The `k` nearest for certain, whatever it costs.
     pub exact: bool,
     /// The API's `hnsw_ef`: 128 is the effort calibrated for the index's recall target, 256 twice that. `None` is 128.
@@ -24,7 +24,7 @@ pub struct Want {
     /// very nearest.
     pub share: Option<f32>,
     /// Goes about it exactly so, whatever recall and effort take: for measuring.
-    pub told: Option<Effort>,
+    pub fixed_effort: Option<Effort>,
 }
 
 /// How hard a search tries.
@@ -89,7 +89,7 @@ pub trait VectorIndex: Send + Sync {
     fn search(
         &self,
         query: &Query,
-        want: &Want,
+        want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -98,7 +98,7 @@ pub trait VectorIndex: Send + Sync {
 
     /// Bytes of heap that such a search takes for as long as it lasts, beyond what `scratch` keeps for the next one. The caller reserves
     /// them: they grow with `k`, the effort, the dimensions and what a filter names.
-    fn search_bytes(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64;
+    fn search_bytes(&self, query: &Query, want: &IndexSearchParams, allowed: &Allowed<'_>, k: usize) -> u64;
 
     /// Shows `each` the encoded vectors of these rows, in whatever order reads them cheapest; rows without a vector
     /// are left out. An error of `each` ends it.

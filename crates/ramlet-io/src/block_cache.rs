@@ -1,4 +1,4 @@
-//! Recently read pages of all files, in a fixed amount of memory.
+//! The block cache: recently read pages of all files, in a fixed amount of memory.
 
 mod shard;
 

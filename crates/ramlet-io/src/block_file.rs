@@ -535,7 +535,7 @@ impl BlockFile {
     fn check(&self, page: u64, block: &[u8]) -> Result<()> {
         match (self.verify)(self.seed, page, block) {
             true => Ok(()),
-            false => Err(self.corrupt(page, "the checksum doesn't fit the bytes")),
+            false => Err(self.corrupt(page, "the checksum doesn't match the bytes")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a thread needs to read: its reader and its counters.
+//! A reading thread's context: its reader and its counters.
 
 use crate::stages::{SearchStage, StageUse, Stages};
 use crate::storage::{BatchRead, BatchReader, Result, Storage};

@@ -1,4 +1,4 @@
-//! Making an [`IoError`] out of what went wrong.
+//! Builds an [`IoError`].
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A directory as it is, and changes to it that stay in RAM: whoever works on it leaves no trace.
+//! An overlay over a directory: changes stay in RAM, and the directory is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What a disk does: random reads of 4 KiB, one at a time and many at once.
+//! The disk probe: random reads of 4 KiB, one at a time and many at once.
 //!
 //! The planner reads the figures. They are those of the backend that will be used, so a buffered one (pread, mmap) shows
 //! its page cache too.

@@ -1,4 +1,4 @@
-//! The program's own pages, which are files' pages like others.
+//! The program's own pages, which are pages of a file too.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Records that were read lately, one by one, in memory that nobody else needs.
+//! The record cache: recently read records in reclaimable memory.
 //!
 //! A page of 4 KiB that is kept for one document of 400 bytes holds ten times what is asked for again. Here a record costs itself and about 30 bytes, and texts
 //! half of themselves: those of a file that has a table of symbols are kept coded.

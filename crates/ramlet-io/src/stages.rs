@@ -1,4 +1,4 @@
-//! What a thread's time and reads went into, stage by stage.
+//! A thread's time and reads, stage by stage.
 
 /// What a search is doing. Its thread is in one stage at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,4 +1,4 @@
-//! What is allowed and reserved for a request before it runs: its key, what the key opens, and its bytes.
+//! Admission of a request: its key, the key's access, and the memory that it reserves.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::audit_record::{AuditRecord, Subject};
 use crate::auth::{Access, Grant};
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::slots::on_slot;
 
@@ -18,7 +18,7 @@ use crate::slots::on_slot;
 pub struct Admitted {
     pub grant: Grant,
     /// Held until the engine is done with what the body became, even when the client is gone by then.
-    pub held: Arc<Held>,
+    pub held: Arc<GrowingReservation>,
 }
 
 /// Who asks, and the record of the request in the audit log; refused where the key opens no routes of this kind.
@@ -51,7 +51,7 @@ pub async fn admit(
         refused => refused,
     };
     match &admitted {
-        Ok(()) => record.let_in(),
+        Ok(()) => record.record_allowed(),
         Err(e) => record.failed(e),
     }
     admitted

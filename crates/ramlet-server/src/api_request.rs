@@ -1,4 +1,4 @@
-//! A request as it came in: what its path, its head and its body say.
+//! A request: path, headers and body.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub struct ApiRequest {
     params: Vec<(String, String)>,
     pub query: QueryParams,
     pub incoming: Incoming,
-    body: Given,
+    body: RequestBody,
     /// How the answer's points are to be written.
     pub form: Form,
     /// When it came.
@@ -33,7 +33,7 @@ impl ApiRequest {
     pub fn new(
         params: Vec<(String, String)>,
         query: QueryParams,
-        (body, form): (Given, Form),
+        (body, form): (RequestBody, Form),
         start: Instant,
     ) -> ApiRequest {
         ApiRequest {
@@ -66,8 +66,8 @@ impl ApiRequest {
     }
 
     /// The body, once.
-    pub fn take_body(&mut self) -> Given {
-        std::mem::replace(&mut self.body, Given::Json(Bytes::new()))
+    pub fn take_body(&mut self) -> RequestBody {
+        std::mem::replace(&mut self.body, RequestBody::Json(Bytes::new()))
     }
 
     /// Since the request came.
@@ -82,24 +82,24 @@ impl ApiRequest {
 }
 
 /// The body of a request.
-pub enum Given {
+pub enum RequestBody {
     Json(Bytes),
     /// A message in the shape of JSON, and the bytes it came in.
     Message(Node, usize),
 }
 
-impl Given {
+impl RequestBody {
     pub fn read<T: DeserializeOwned>(self) -> ApiResult<T> {
         match self {
-            Given::Json(body) => serde_json::from_slice(&body).map_err(ApiError::format),
-            Given::Message(node, _) => node::read(node).map_err(ApiError::wrong_input),
+            RequestBody::Json(body) => serde_json::from_slice(&body).map_err(ApiError::format),
+            RequestBody::Message(node, _) => node::read(node).map_err(ApiError::wrong_input),
         }
     }
 
     pub fn bytes(&self) -> usize {
         match self {
-            Given::Json(body) => body.len(),
-            Given::Message(_, bytes) => *bytes,
+            RequestBody::Json(body) => body.len(),
+            RequestBody::Message(_, bytes) => *bytes,
         }
     }
 }

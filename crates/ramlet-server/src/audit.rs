@@ -1,4 +1,4 @@
-//! The audit log: who asked for what, and whether they were let.
+//! The audit log: who requested what, and whether it was allowed.
 //!
 //! A line of JSON for each request that a key is asked for, written when it is let in or refused, before anything is done. Fields
 //! have the names of the API server's log. Payloads, queries, keys and tokens are in none of them.
@@ -176,7 +176,7 @@ impl Writer {
             self.write(lost);
             wrote = Some(Instant::now());
             if closed {
-                return self.tell(true);
+                return self.report_lost(true);
             }
         }
     }
@@ -202,7 +202,7 @@ impl Writer {
             let line = format!("{{\"timestamp\":\"{now}\",\"lost\":{missing}}}\n");
             let _ = (self.sink)(line.as_bytes(), &now);
         }
-        self.tell(false);
+        self.report_lost(false);
     }
 
     fn because(&self, e: &io::Error) {
@@ -212,10 +212,10 @@ impl Writer {
     }
 
     /// Says how many lines are missing: at once, then now and then.
-    fn tell(&mut self, last: bool) {
+    fn report_lost(&mut self, last: bool) {
         let long_ago = self.told.is_none_or(|at| at.elapsed() >= limits::WARNING_PERIOD);
         if self.untold > 0 && (last || long_ago) {
-            tracing::error!("{} lines of the audit log are lost", self.untold);
+            tracing::error!("{} lines of the audit log were lost", self.untold);
             (self.told, self.untold) = (Some(Instant::now()), 0);
         }
     }

@@ -1,4 +1,4 @@
-//! A request's record in the audit log: a line when it is let in, one when it is refused.
+//! A request's record in the audit log: a line when it is allowed, one when it is denied.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, StatusCode};
 
 use crate::audit::{Audit, Line, Peer, timestamp};
-use crate::auth::{Grant, Who};
+use crate::auth::{Caller, Grant};
 use crate::error::ApiError;
 use crate::limits;
 
@@ -32,7 +32,7 @@ struct Entry {
     audit: Arc<Audit>,
     name: Option<&'static str>,
     api: String,
-    who: Who,
+    caller: Caller,
     subject: Option<String>,
     token_hash: Option<String>,
     remote: Option<String>,
@@ -58,7 +58,7 @@ impl AuditRecord {
             audit: audit.clone(),
             name: asks.name,
             api: bounded(&asks.api),
-            who: grant.who(),
+            caller: grant.caller(),
             subject: subject.map(bounded),
             token_hash: token_hash.map(str::to_owned),
             remote,
@@ -75,7 +75,7 @@ impl AuditRecord {
     }
 
     /// The request is let in.
-    pub fn let_in(&self) {
+    pub fn record_allowed(&self) {
         if let Some(entry) = self.0.as_ref().filter(|entry| entry.name.is_some()) {
             entry.note("ok", None);
         }
@@ -104,12 +104,12 @@ impl Entry {
             timestamp: timestamp(),
             method: self.name,
             api: &self.api,
-            auth_type: match self.who {
-                Who::Nobody => "None",
-                Who::Admin | Who::Reader => "ApiKey",
-                Who::Token => "Jwt",
+            auth_type: match self.caller {
+                Caller::Nobody => "None",
+                Caller::Admin | Caller::Reader => "ApiKey",
+                Caller::Token => "Jwt",
             },
-            read_only: self.who == Who::Reader,
+            read_only: self.caller == Caller::Reader,
             subject: self.subject.as_deref(),
             token_hash: self.token_hash.as_deref(),
             remote: self.remote.as_deref(),

@@ -1,4 +1,4 @@
-//! Who asks, and what a route asks for.
+//! Authentication of callers, and the access that routes need.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Access {
 
 /// Whose key a request has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Who {
+pub enum Caller {
     /// No key that is known; or none is asked for.
     #[default]
     Nobody,
@@ -49,13 +49,13 @@ pub enum Who {
 /// What a request may touch of what its route does.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
-    who: Who,
+    caller: Caller,
     token: Option<Arc<Token>>,
 }
 
 impl Grant {
-    pub fn who(&self) -> Who {
-        self.who
+    pub fn caller(&self) -> Caller {
+        self.caller
     }
 
     /// What a token calls its bearer, or else the beginning of the token's hash.
@@ -70,7 +70,7 @@ impl Grant {
     }
 
     /// Whether a collection may be seen in lists of them.
-    pub fn sees(&self, collection: &str) -> bool {
+    pub fn may_see(&self, collection: &str) -> bool {
         match self.collections() {
             None => true,
             Some(list) => list.iter().any(|one| one.collection == collection),
@@ -228,16 +228,16 @@ impl Keys {
         {
             return (nobody, Err(e));
         }
-        let (who, mode, token) = match self.identify(headers) {
-            Identity::Anybody => (Who::Nobody, Some(GlobalAccess::Manage), None),
-            Identity::Admin => (Who::Admin, Some(GlobalAccess::Manage), None),
-            Identity::ReadOnly => (Who::Reader, Some(GlobalAccess::Read), None),
+        let (caller, mode, token) = match self.identify(headers) {
+            Identity::Anybody => (Caller::Nobody, Some(GlobalAccess::Manage), None),
+            Identity::Admin => (Caller::Admin, Some(GlobalAccess::Manage), None),
+            Identity::ReadOnly => (Caller::Reader, Some(GlobalAccess::Read), None),
             Identity::Token(token) => {
                 let mode = match token.access {
                     TokenAccess::Global(mode) => Some(mode),
                     TokenAccess::Collections(_) => None,
                 };
-                (Who::Token, mode, Some(Arc::new(token)))
+                (Caller::Token, mode, Some(Arc::new(token)))
             }
             Identity::Anonymous => {
                 let why = "Must provide an API key or an Authorization bearer token";
@@ -249,7 +249,7 @@ impl Keys {
             true => Err(forbidden("Global manage access is required")),
             false => Ok(()),
         };
-        (Grant { who, token }, authorised)
+        (Grant { caller, token }, authorised)
     }
 }
 

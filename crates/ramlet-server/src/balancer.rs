@@ -1,4 +1,4 @@
-//! Load balancing of the threads that hold connections: how much each has to do, and which connections it gives to another.
+//! Load balancing of the connection threads: how busy each is, and which connections it hands over.
 //!
 //! Connections are dealt before anybody knows what they are for. Two clients that search without pause may come to the thread
 //! of one core while the other's holds a writer that mostly waits: half of the speed, for as long as they stay. So each
@@ -102,7 +102,7 @@ impl Meter {
     }
 
     /// The connection is this thread's now.
-    pub fn arrive(self: &Arc<Meter>) {
+    pub fn connection_arrived(self: &Arc<Meter>) {
         self.to.store(NOWHERE, Ordering::Relaxed);
         let spent = self.spent.load(Ordering::Relaxed);
         HERE.with_borrow_mut(|here| {
@@ -113,7 +113,7 @@ impl Meter {
     }
 
     /// It isn't any more.
-    pub fn depart(self: &Arc<Meter>) {
+    pub fn connection_left(self: &Arc<Meter>) {
         HERE.with_borrow_mut(|here| {
             if let Some(here) = here {
                 here.meters.retain(|(meter, _)| !Arc::ptr_eq(meter, self));
@@ -283,7 +283,7 @@ mod tests {
         let balancer = Arc::new(Balancer::new(2));
         balancer.enter(0);
         let meters = [(); 2].map(|()| Meter::new(balancer.clone()));
-        meters.iter().for_each(Meter::arrive);
+        meters.iter().for_each(Meter::connection_arrived);
         let work = |meter: &Arc<Meter>| {
             let _ = meter.measure(|| {
                 std::thread::sleep(MOVE_PERIOD * 5 / 8);
@@ -292,19 +292,19 @@ mod tests {
         };
         // One that leaves takes with it what it has cost.
         let gone = Meter::new(balancer.clone());
-        gone.arrive();
+        gone.connection_arrived();
         work(&gone);
-        gone.depart();
+        gone.connection_left();
         work(&meters[0]);
         assert_eq!(meters.each_ref().map(|m| m.to()), [None; 2]);
         work(&meters[0]);
         work(&meters[1]);
         let told: Vec<usize> = meters.iter().filter_map(|m| m.to()).collect();
         assert_eq!(told, [1]);
-        meters.iter().for_each(Meter::depart);
-        meters.iter().for_each(Meter::arrive);
+        meters.iter().for_each(Meter::connection_left);
+        meters.iter().for_each(Meter::connection_arrived);
         assert_eq!(meters.each_ref().map(|m| m.to()), [None; 2]);
-        meters.iter().for_each(Meter::depart);
+        meters.iter().for_each(Meter::connection_left);
         HERE.with_borrow(|here| assert!(here.as_ref().is_some_and(|h| h.meters.is_empty())));
     }
 }

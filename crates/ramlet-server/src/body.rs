@@ -1,4 +1,4 @@
-//! A request's body: its memory is taken from the ledger before it is read.
+//! A request's body: its memory is reserved before it is read.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::body_rule::BodyRule;
 use crate::decompress::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::pool::spawn_blocking;
 
@@ -21,16 +21,18 @@ pub async fn read_body(
     body: &mut Body,
     rule: BodyRule,
     from: &Consumer,
-) -> ApiResult<(Bytes, Held)> {
+) -> ApiResult<(Bytes, GrowingReservation)> {
     if rule.cap == 0 {
-        return Ok((Bytes::new(), Held::default()));
+        return Ok((Bytes::new(), GrowingReservation::default()));
     }
     let encoding = Encoding::of(headers)?;
     let announced = content_length(headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     if let Some(len) = announced {
         rule.check(len)?;
-        held = Held::in_time(rule.before(len), from).await.map_err(told)?;
+        held = GrowingReservation::in_time(rule.before(len), from)
+            .await
+            .map_err(told)?;
     }
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {
@@ -73,7 +75,7 @@ async fn collect(
     body: &mut Body,
     announced: Option<u64>,
     rule: BodyRule,
-    held: &mut Held,
+    held: &mut GrowingReservation,
     from: &Consumer,
 ) -> ApiResult<Vec<u8>> {
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The drain: what a request's handler leaves of its body is read and forgotten before the answer goes out.
+//! The drain: reads and discards the unread rest of a request's body before the response is sent.
 //!
 //! HTTP/1 has one body after the other on a connection: an answer to a body that wasn't read to its end closes the
 //! connection. The answer doesn't say so, so a client that keeps connections sends its next request into a closed one, or

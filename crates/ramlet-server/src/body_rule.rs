@@ -1,4 +1,4 @@
-//! What the body of a route may be, and the bytes that it and its parsed form take.
+//! The limits of a route's body, and the bytes that it and its parsed form take.
 
 use axum::http::StatusCode;
 use memchr::{memchr, memchr2};

@@ -1,4 +1,4 @@
-//! What a handler gets: a request, what it was admitted with, and the state of the server.
+//! A handler's input: the request, its grant and reservation, and the server's state.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::api_request::ApiRequest;
 use crate::app::App;
 use crate::auth::{Access, Grant};
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::out::Out;
 use crate::pool::spawn_blocking;
@@ -29,7 +29,7 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn new(app: Arc<App>, request: ApiRequest, (grant, held): (Grant, Held)) -> Call {
+    pub fn new(app: Arc<App>, request: ApiRequest, (grant, held): (Grant, GrowingReservation)) -> Call {
         let held = Arc::new(held);
         Call {
             app,
@@ -41,7 +41,7 @@ impl Call {
     /// Names of the collections that the key opens.
     pub fn collection_names(&self) -> Vec<String> {
         let mut names = self.app.engine.collection_names();
-        names.retain(|name| self.admitted.grant.sees(name));
+        names.retain(|name| self.admitted.grant.may_see(name));
         names
     }
 
@@ -134,11 +134,15 @@ impl Call {
     }
 
     /// Bytes for figures of the server while they are gathered: so many for a row of the counts of requests, and for a collection.
-    pub async fn gather(&self, by_collection: bool, (row, collection): (u64, u64)) -> ApiResult<Held> {
+    pub async fn gather(
+        &self,
+        by_collection: bool,
+        (row, collection): (u64, u64),
+    ) -> ApiResult<GrowingReservation> {
         let app = &self.app;
         // Those that are not in RAM are counted, not told of.
         let collections = app.engine.loaded_collections().len() as u64;
-        let bytes = app.stats.rows_to_tell(by_collection) * row + collections * collection;
-        Ok(Held::in_time(bytes, &app.responses).await?)
+        let bytes = app.stats.row_count(by_collection) * row + collections * collection;
+        Ok(GrowingReservation::in_time(bytes, &app.responses).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! A bug in answering one request fails that request: its connection, and the others on it, go on.
+//! A panic during a request fails only that request: its connection, and the others on it, continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ pub async fn caught<T>(mut work: Pin<&mut impl Future<Output = ApiResult<T>>>) -
         // What the future holds is dropped and never seen again; what it shares lies under locks that are poisoned by a panic.
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {
-            let sentence = "a bug was met while this was answered; the server's log tells where";
+            let sentence = "internal error: a bug in the server; its log says where";
             Poll::Ready(Err(ApiError::internal(sentence)))
         })
     })

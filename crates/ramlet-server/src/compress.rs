@@ -1,4 +1,4 @@
-//! Answers packed by gzip for clients that take it, where that is worth its CPU.
+//! Gzip compression of responses for clients that accept it, if it is worth the CPU.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use ramlet_memory::Consumer;
 use tokio::sync::mpsc;
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::pieces::{Pieces, Sent};
 use crate::pool::spawn_blocking;
@@ -53,7 +53,7 @@ fn is_never(parameter: &str) -> bool {
 pub struct Packer {
     packing: Packing,
     /// The encoder's bytes and those of [`PIECES`] pieces: until the last of them is sent.
-    window: Arc<Held>,
+    window: Arc<GrowingReservation>,
 }
 
 impl Packer {
@@ -64,7 +64,7 @@ impl Packer {
         if from.available() < bytes + from.cap() / 2 {
             return None;
         }
-        let mut held = Held::default();
+        let mut held = GrowingReservation::default();
         held.at_least(bytes, from).ok()?;
         Some(Packer {
             packing: Packing::new(),
@@ -107,7 +107,7 @@ impl Packer {
 
 struct Piece {
     bytes: Vec<u8>,
-    _window: Arc<Held>,
+    _window: Arc<GrowingReservation>,
 }
 
 impl AsRef<[u8]> for Piece {
@@ -199,7 +199,7 @@ pub async fn whole(plain: &Sent, skip: usize, from: &Consumer) -> Option<Sent> {
     if plain.len() < limits::PACK_BYTES_MIN {
         return None;
     }
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     held.at_least(ENCODER_BYTES + PIECE as u64, from).ok()?;
     let (mut plain, from) = (plain.0.clone(), from.clone());
     let packed = spawn_blocking(move || {

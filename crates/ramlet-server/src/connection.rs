@@ -1,4 +1,4 @@
-//! What goes with a connection.
+//! The data of a connection.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Pages of other origins: a browser lets them speak to this server only where it says so (the Fetch standard, section 3.3).
+//! CORS: a browser lets pages of other origins use this server only if it says so (the Fetch standard, section 3.3).
 //!
 //! As the API has it, any page may, for the key is what counts. Without a key it takes the user's word.
 
@@ -14,7 +14,7 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, content-disposition, x-request-id");
 
 /// Whether a page asks and may be answered.
-pub fn asked(keys: &Keys, headers: &HeaderMap) -> bool {
+pub fn is_answerable(keys: &Keys, headers: &HeaderMap) -> bool {
     keys.any_origin() && headers.contains_key(header::ORIGIN)
 }
 
@@ -28,7 +28,7 @@ pub fn allow(response: &mut Response) {
 /// The answer to a browser that asks beforehand, without a key and on any path; `None`: it doesn't.
 pub fn preflight(keys: &Keys, method: &Method, headers: &HeaderMap) -> Option<Response> {
     let wanted = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    if *method != Method::OPTIONS || !wanted || !asked(keys, headers) {
+    if *method != Method::OPTIONS || !wanted || !is_answerable(keys, headers) {
         return None;
     }
     let mut response = Response::default();

@@ -6,22 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ramlet_memory::Consumer;
 
 use crate::error::ApiError;
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::slow_log::begin_of;
 
 /// The newest damage of each collection, of [`limits::DAMAGED_COLLECTIONS`] at most.
 pub struct Damage {
     /// By the collection's id, which no other ever gets.
-    met: Mutex<Met>,
+    met: Mutex<DamageRecord>,
     /// Pays for what is said.
     from: Consumer,
 }
 
 #[derive(Default)]
-struct Met {
+struct DamageRecord {
     of: BTreeMap<String, Damaged>,
-    held: Held,
+    held: GrowingReservation,
 }
 
 /// What was met in one collection.
@@ -80,7 +80,7 @@ impl Damage {
         self.keep(|_| false);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Met> {
+    fn lock(&self) -> MutexGuard<'_, DamageRecord> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Compressed bodies: decoded within the memory that is reserved for them, step by step.
+//! Compressed bodies: decoded step by step within their reserved memory.
 
 use std::io::Read;
 
@@ -8,7 +8,7 @@ use ramlet_memory::Consumer;
 
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// How a body was packed.
@@ -50,7 +50,7 @@ pub fn decode(
     packed: &[u8],
     encoding: Encoding,
     rule: BodyRule,
-    held: &mut Held,
+    held: &mut GrowingReservation,
     from: &Consumer,
 ) -> ApiResult<Vec<u8>> {
     match encoding {
@@ -63,7 +63,7 @@ fn read(
     mut decoder: impl Read,
     packed: usize,
     rule: BodyRule,
-    held: &mut Held,
+    held: &mut GrowingReservation,
     from: &Consumer,
 ) -> ApiResult<Vec<u8>> {
     let step = limits::BODY_STEP_BYTES as usize;
@@ -108,7 +108,7 @@ mod tests {
 
     fn decoded(packed: &[u8], encoding: Encoding, budget: u64) -> Result<Vec<u8>, u16> {
         let ledger = Ledger::new(budget);
-        let mut held = Held::default();
+        let mut held = GrowingReservation::default();
         decode(
             packed,
             encoding,

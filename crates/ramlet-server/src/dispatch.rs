@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::admission::{admit, enter};
 use crate::answer::{Answer, body_of, refuse, respond};
-use crate::api_request::{ApiRequest, Given, Incoming};
+use crate::api_request::{ApiRequest, Incoming, RequestBody};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::audit_record::Subject;
@@ -44,7 +44,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     // Counts are of what is within a collection.
     let counted = route.path.starts_with("/collections/{collection}/");
     let collection = collection_of(route, request.uri()).filter(|_| counted);
-    let is_page = cors::asked(&app.keys, request.headers());
+    let is_page = cors::is_answerable(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
     let id = request_id::of(request.headers());
     let (steps, mut body) = (app.slow.steps(start), None);
@@ -157,7 +157,7 @@ async fn answer(
         headers: parts.headers,
         body: unread.into(),
     };
-    let given = (Given::Json(body), Form::Json);
+    let given = (RequestBody::Json(body), Form::Json);
     let request = ApiRequest::new(params, query, given, start)
         .with(incoming)
         .noted(steps.cloned());

@@ -1,4 +1,4 @@
-//! A file sent while it is read: memory for two portions, whatever its length.
+//! Sends a file while it is read, with memory for two portions, whatever its length.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::pieces::with_held;
 use crate::pool::spawn_blocking;
@@ -83,7 +83,7 @@ fn start(app: Arc<App>, file: SnapshotFile) -> mpsc::Receiver<io::Result<Bytes>>
             at += portion.as_ref().map_or(0, |p| p.len() as u64);
             let failed = portion.is_err();
             place.send(portion.map_err(|e| {
-                tracing::warn!("a download is cut off: {}", e.message);
+                tracing::warn!("a download was cut off: {}", e.message);
                 io::Error::other(e.message)
             }));
             if failed {
@@ -100,7 +100,7 @@ async fn portion(app: &Arc<App>, file: Arc<SnapshotFile>, at: u64) -> ApiResult<
     let most = (app.responses.cap() / 8).min(limits::TRANSFER_BYTES as u64);
     let len = (file.bytes() - at).min(most);
     let deadline = Instant::now() + limits::READ_TIMEOUT;
-    let held = Held::until(deadline.into(), len, &app.responses).await?;
+    let held = GrowingReservation::until(deadline.into(), len, &app.responses).await?;
     let read = spawn_blocking(move || {
         let mut bytes = vec![0; len as usize];
         file.read_at(&mut bytes, at)?;

@@ -1,4 +1,4 @@
-//! A failed request: its status code and sentence, and the one table that maps the engine's failures to them.
+//! A failed request: its status code and message, and the table that maps the engine's errors to them.
 
 use axum::http::StatusCode;
 use ramlet::{BudgetBytes, ErrorKind};

@@ -1,5 +1,4 @@
-//! Eviction of connections when a port has no place left: one that holds a place is asked to end, so that those who wait
-//! outside get in before they give up.
+//! Eviction of connections when a port has no free place: a connection is asked to end, so that waiting ones are accepted before they give up.
 //!
 //! A program keeps its connections open as long as it can, and a small budget has few places: without eviction the first
 //! clients would keep all others out. The one that has been idle longest goes first. Where none is idle, the oldest goes
@@ -94,7 +93,7 @@ impl Eviction {
             open.filter(|one| one.is_idle(now))
         };
         let mut evicted = 0;
-        for one in idle().filter(|one| !one.has_asked()) {
+        for one in idle().filter(|one| !one.has_sent_request()) {
             one.close();
             evicted += 1;
         }
@@ -128,7 +127,7 @@ impl Connection {
 
     /// Whether it may be evicted while others wait.
     fn is_idle(&self, now: Instant) -> bool {
-        let limit = match (self.is_busy(), self.has_asked()) {
+        let limit = match (self.is_busy(), self.has_sent_request()) {
             (true, _) => EVICT_BODY,
             (false, true) => EVICT_IDLE,
             (false, false) if self.spoke.load(Ordering::Relaxed) => EVICT_AGE,
@@ -141,7 +140,7 @@ impl Connection {
         self.busy.load(Ordering::Relaxed) > 0
     }
 
-    fn has_asked(&self) -> bool {
+    fn has_sent_request(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
@@ -185,8 +184,8 @@ impl EvictionGuard {
     }
 
     /// Whether it ever asked for something.
-    pub fn has_asked(&self) -> bool {
-        self.connection.has_asked()
+    pub fn has_sent_request(&self) -> bool {
+        self.connection.has_sent_request()
     }
 
     /// Done when the connection is to end as soon as it has answered what it was asked.

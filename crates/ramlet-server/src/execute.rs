@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::list::List;
 use crate::out::{Form, Out};
@@ -61,16 +61,16 @@ impl Call {
     }
 
     /// So many bytes. They are waited for, unless the request itself holds what others wait for.
-    async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<Held> {
+    async fn hold(&self, bytes: u64, from: &Consumer) -> ApiResult<GrowingReservation> {
         if self.admitted.held.bytes() <= limits::WAIT_BYTES {
-            let held = Held::in_time(bytes, from).await?;
+            let held = GrowingReservation::in_time(bytes, from).await?;
             self.app.waits.note_memory(held.waited());
             if let Some(steps) = &self.request.steps {
                 steps.note_memory(held.waited());
             }
             return Ok(held);
         }
-        let mut held = Held::default();
+        let mut held = GrowingReservation::default();
         held.at_least(bytes, from)?;
         Ok(held)
     }
@@ -139,7 +139,7 @@ impl Call {
             }
             // The first point is larger than what is held, which is given back: no more than what opens the list stays.
             let opened = out.into_head()?;
-            let held = Held::in_time(bytes.max(expected.next), &app.responses).await?;
+            let held = GrowingReservation::in_time(bytes.max(expected.next), &app.responses).await?;
             out = Out::within(held, expected.handed, self.request.form, &app.responses);
             out.raw_bytes(&opened);
             (list, out, next) = on_slot(&app.engine, self.request.deadline(), move |scratch| {

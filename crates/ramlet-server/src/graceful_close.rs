@@ -1,4 +1,4 @@
-//! How a connection is served to its end, and closed gracefully: after its answers, but not later than its client goes silent.
+//! Serves a connection until its end and closes it gracefully: after its responses, but not later than its client goes silent.
 //!
 //! HTTP/2 ends in two steps, and the library waits for the client to confirm the first. One that sent its preface and
 //! nothing else confirms nothing: 150 of them kept all others out for a minute and more. HTTP/1 waits for the rest of a head.
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::eviction::{EvictionGuard, InFlight};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_UNASKED};
 
 /// What comes of a new connection's first bytes; `None`: they fail, it is evicted, or `stopped` says so.
@@ -63,7 +63,7 @@ async fn close_gracefully<T>(
     guard: &EvictionGuard,
 ) -> Option<T> {
     loop {
-        let most = if guard.has_asked() {
+        let most = if guard.has_sent_request() {
             CLOSE_TIMEOUT
         } else {
             CLOSE_TIMEOUT_UNASKED
@@ -80,7 +80,7 @@ async fn close_gracefully<T>(
 pub struct SentBody<B> {
     pub body: B,
     pub _in_flight: InFlight,
-    pub _held: Held,
+    pub _held: GrowingReservation,
 }
 
 impl<B: Body + Unpin> Body for SentBody<B> {

@@ -20,7 +20,7 @@ use crate::body_drain;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::graceful_close::{SentBody, begin, serve_to_end};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::http2::serve_http2;
 use crate::limits;
 use crate::request_id::{self, REQUEST_ID};
@@ -44,7 +44,7 @@ pub async fn serve_http1(
                 let service = TowerToHyperService::new(router);
                 serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
             }
-            Err(e) => tracing::debug!("a connection is turned away: {e}"),
+            Err(e) => tracing::debug!("a connection was refused: {e}"),
         }
         return;
     }
@@ -68,7 +68,7 @@ pub async fn serve_http1(
                 response.headers_mut().insert(header::CONNECTION, close);
             }
             // A head of HTTP/1 is in its connection's bytes.
-            let _held = Held::default();
+            let _held = GrowingReservation::default();
             Ok::<_, Infallible>(response.map(|body| SentBody {
                 body,
                 _in_flight: in_flight,

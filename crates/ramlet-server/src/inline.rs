@@ -39,7 +39,7 @@ pub fn enter(engine: &Engine) {
             INLINE.set(Some(inline));
         }
         Ok(None) => {}
-        Err(e) => tracing::warn!("no searches on a connections' thread: {e}"),
+        Err(e) => tracing::warn!("no searches on the connections' threads: {e}"),
     }
 }
 

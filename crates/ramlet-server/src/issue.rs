@@ -7,7 +7,7 @@ use std::time::Instant;
 use ramlet_memory::Consumer;
 use serde_json::{Value, json};
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// One thing that is wrong, until it isn't.
@@ -71,7 +71,7 @@ struct Planned {
 pub struct Known {
     of: Mutex<(BTreeSet<(&'static str, String)>, [u64; CODES.len()])>,
     /// What is held for the set.
-    held: Mutex<Held>,
+    held: Mutex<GrowingReservation>,
     from: Consumer,
     planned: Mutex<Option<Planned>>,
 }
@@ -106,7 +106,7 @@ impl Known {
     }
 
     /// These are there now; what is new and what is over is told in the log.
-    pub fn tell(&self, found: &[Issue]) {
+    pub fn log_changes(&self, found: &[Issue]) {
         let told = self.held(found);
         let now: BTreeSet<_> = told
             .iter()
@@ -173,11 +173,11 @@ mod tests {
     fn what_there_is_no_memory_for_is_counted_alone() {
         let known = known(300);
         let all = ["a", "b", "c"].map(|name| issue(CODES[3], name));
-        known.tell(&all);
+        known.log_changes(&all);
         assert_eq!(known.counts()[3], 3);
         let ledger = known.from.ledger().clone();
         assert_eq!(ledger.used(), 2 * (KNOWN_BYTES + 1));
-        known.tell(&[]);
+        known.log_changes(&[]);
         assert_eq!(ledger.used(), 0);
     }
 
@@ -188,9 +188,9 @@ mod tests {
     #[test]
     fn issues_are_counted_by_code_until_they_are_over() {
         let known = known(1 << 20);
-        known.tell(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
+        known.log_changes(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
         assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1, 0]);
-        known.tell(&[issue(CODES[3], "b")]);
+        known.log_changes(&[issue(CODES[3], "b")]);
         assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0, 0]);
     }
 

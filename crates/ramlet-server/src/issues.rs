@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::issue::Issue;
 use crate::limits;
 use crate::staircase::{self, Stair, Staircase};
-use crate::unindexed::Met;
+use crate::unindexed::FieldUse;
 use crate::wire::explain::grouped;
 
 /// Something for people to do.
@@ -35,7 +35,9 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
     let collection = match app.engine.collection_in_ram(name) {
         Some(Ok(collection)) => collection,
         Some(Err(e)) if e.kind() == ErrorKind::CollectionClosed => {
-            let solution = by_hand("`ramlet check` tells more; delete it, or restore it from a snapshot");
+            let solution = by_hand(
+                "`ramlet check` reports the damage; delete the collection, or restore it from a snapshot",
+            );
             all.push(Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution));
             return 0;
         }
@@ -48,12 +50,12 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
             true => (
                 "WRITES_STOPPED",
                 format!("Collection '{name}': {error}"),
-                "look after the disk, then restart the server: what was acknowledged is there",
+                "check the disk, then restart the server; no acknowledged write is lost",
             ),
             false => (
                 "OPTIMIZER_ERROR",
                 format!("Background work of collection '{name}' fails: {error}"),
-                "it is tried again by itself; what it says is lacking has to come first",
+                "the server repeats it by itself, once the missing resource is available",
             ),
         };
         all.push(Issue::new(code, name, description, by_hand(solution)));
@@ -73,18 +75,18 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
 fn damaged(app: &App, collection: &Collection, name: &str) -> Option<Issue> {
     let damaged = app.damage.of(collection.id())?;
     let description = format!(
-        "{} answers of collection '{name}' met damage on the disk and failed, or were cut off. The newest: {}",
+        "{} responses of collection '{name}' met damaged data on disk and failed, or were cut off. The latest: {}",
         grouped(damaged.answers),
         damaged.said
     );
     let solution = by_hand(
-        "`ramlet check` tells all damage; restore the collection from a snapshot, or salvage what is sound. DELETE /issues forgets it",
+        "`ramlet check` lists all damage; restore the collection from a snapshot, or run `ramlet salvage`. DELETE /issues clears this issue",
     );
     Some(Issue::new("DATA_DAMAGED", name, description, solution))
 }
 
 /// As the API words it, with the request that ends it.
-fn unindexed(collection: &str, met: &Met) -> Issue {
+fn unindexed(collection: &str, met: &FieldUse) -> Issue {
     let key = &met.field.key;
     let solutions: Vec<Value> = met
         .field
@@ -141,9 +143,9 @@ fn without_index(collection: &Collection, name: &str) -> Vec<Issue> {
                 (
                     "INDEX_BEING_BUILT",
                     format!(
-                        "An index of collection '{name}' is being built{step}: until then {rows} rows{of_vector} are compared one by one"
+                        "An index of collection '{name}' is being built{step}: until then searches compare {rows} rows{of_vector} one by one"
                     ),
-                    "it ends by itself; `indexed_only` searches pass over these rows",
+                    "nothing to do; `indexed_only` searches skip these rows",
                 )
             }
             None => (
@@ -151,7 +153,7 @@ fn without_index(collection: &Collection, name: &str) -> Vec<Issue> {
                 format!(
                     "{rows} rows{of_vector} of collection '{name}' have no index: searches compare them one by one"
                 ),
-                "an index is built once nothing is written for a while; where memory lacks for it, a larger --memory lets it be built",
+                "the server builds an index when no writes arrive for a while; if it lacks the memory, give a larger --memory",
             ),
         };
         Issue::new(code, name, description, by_hand(solution))
@@ -202,7 +204,7 @@ fn next_stair(stairs: &Staircase) -> Option<Issue> {
         stair.reads_per_query
     );
     let solution = by_hand(format!(
-        "start with --memory {}MB; GET /plan tells all steps",
+        "start with --memory {}MB; GET /plan lists all steps",
         megabytes(stair.memory_bytes_min)
     ));
     Some(Issue {
@@ -225,7 +227,7 @@ fn slow_disk(app: &App) -> Vec<Issue> {
         collection: None,
         description,
         solution: by_hand(
-            "look at what else uses the disk, and at its health; `ramlet machine` measures it anew",
+            "check what else uses the disk, and its health; `ramlet machine` measures it again",
         ),
     };
     let (usual, measured) = usual_read_us(app);
@@ -242,7 +244,7 @@ fn slow_disk(app: &App) -> Vec<Issue> {
         all.push(issue(
             "reads",
             format!(
-                "Reads take {} on average, at most {} are usual: searches wait longer {than}",
+                "Reads take {} on average, at most {} are normal: searches wait longer {than}",
                 millis(mean),
                 millis(usual)
             ),
@@ -277,7 +279,7 @@ fn usual_read_us(app: &App) -> (u64, bool) {
 }
 
 /// Once, when there is something to say: what is stored needs so much, and more would bring so much.
-pub fn tell_stairs(app: &App) {
+pub fn log_staircase(app: &App) {
     let stairs = staircase::of_stored(app, &app.engine.collection_names());
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let Some(here) = stairs.here() else {
@@ -307,7 +309,7 @@ pub fn tell_stairs(app: &App) {
     };
     tracing::info!(
         points = stairs.points(),
-        "plan of what is stored: here, from {now}. Then {more}. Reckoned; GET /plan tells more"
+        "plan of what is stored: here, from {now}. Next: {more}. These are predictions; see GET /plan"
     );
 }
 
@@ -316,5 +318,5 @@ pub fn look(app: &App) {
     let ids: BTreeSet<String> = app.engine.names_by_id().into_keys().collect();
     app.unindexed.keep(|id| ids.contains(id));
     app.damage.keep(|id| ids.contains(id));
-    app.issues.tell(&find(app, &app.engine.collection_names()));
+    app.issues.log_changes(&find(app, &app.engine.collection_names()));
 }

@@ -7,59 +7,59 @@ use std::time::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Payloads read for one search by a field without an index, from which on `/issues` tells of the field: about a millisecond's worth.
+/// Payloads that one search reads because a field has no index, from which on `/issues` reports the field: about a millisecond.
 pub const UNINDEXED_PAYLOADS_MIN: u64 = 1_000;
-/// Fields that are told of.
+/// Fields that are reported.
 pub const UNINDEXED_FIELDS: usize = 64;
 
-/// Collections whose damaged files are told of, and what is kept of a sentence about one.
+/// Collections whose damaged files are reported, and the bytes of a message about one.
 pub const DAMAGED_COLLECTIONS: usize = 32;
 pub const DAMAGE_SAID_BYTES: usize = 512;
 
-/// Bytes for names of what is wrong: of issues, of fields without an index, and of damaged files.
+/// Bytes for the names in issues: fields without an index, and damaged files.
 pub const ISSUES_BYTES: u64 = 128 * KIB;
-/// Bytes of the metadata that explains a call: clients take 8 KiB of all metadata when nothing else is said.
+/// Bytes of the metadata that explains a call: by default clients accept 8 KiB of all metadata.
 pub const EXPLAIN_METADATA_BYTES: usize = 6 << 10;
-/// A request that takes so long is slow when nothing else is said.
+/// Default time from which on a request is slow.
 pub const SLOW_DEFAULT: Duration = Duration::from_secs(1);
 /// Slow requests that are kept, ...
 pub const SLOW_ENTRIES: usize = 64;
-/// ... what is shown of a body and of how the search was done, bytes, ...
+/// ... the bytes kept of a body and of its `explain`, ...
 pub const SLOW_BODY_BYTES: usize = 2 << 10;
 
-/// Messages of gRPC up to this are shown with a slow request, and what one takes as text meanwhile.
+/// Messages of gRPC up to this are shown with a slow request; and the bytes of one as text meanwhile.
 pub const SLOW_MESSAGE_BYTES: usize = 16 << 10;
 pub const SLOW_MESSAGE_TEXT_BYTES: u64 = 128 << 10;
 pub const SLOW_EXPLAIN_BYTES: usize = 4 << 10;
-/// ... and the most that all take: of the budget, one in so many bytes.
+/// ... and the most that all may take: this part of the budget.
 pub const SLOW_BYTES: u64 = 256 * KIB;
 pub const SLOW_SHARE: u64 = 256;
-/// Between two lines in the log about refusals of one kind, or slow requests.
+/// Least time between two log lines about refusals of one kind, or slow requests.
 pub const LOG_PERIOD: Duration = Duration::from_secs(1);
-/// Between two looks at what may be wrong.
+/// Time between two checks for issues.
 pub const ISSUES_PERIOD: Duration = Duration::from_secs(10);
-/// What a plan said holds so long; the machine may be measured meanwhile.
+/// How long a plan's result is reused; the machine may be measured meanwhile.
 pub const PLAN_KEPT: Duration = Duration::from_secs(60);
-/// Searches of which one is timed when nobody asks.
+/// One search in this many is timed without `explain`.
 pub const SEARCHES_PER_TIMED: u64 = 32;
-/// Batches of reads from which on their mean says something, and so many of the last ones that it is made of.
+/// Batches of reads from which on their mean is used, and how many of the last ones it covers.
 pub const READS_JUDGED: f64 = 64.0;
 pub const READS_JUDGED_MAX: f64 = 1_024.0;
-/// A disk is slow that takes so many times as long as it did when it was measured; less than this is never slow.
+/// A disk is slow if a read takes this many times as long as when it was measured, and at least the second value.
 pub const SLOW_TIMES: u64 = 4;
 pub const READ_US_MIN: u64 = 500;
-/// Syncs of the log from which on their mean says something, and what is slow, microseconds: ten times what a usual SSD takes.
+/// Log syncs from which on their mean is used, and the slow mean in microseconds: ten times that of a usual SSD.
 pub const SYNCS_JUDGED: u64 = 16;
 pub const SYNC_SLOW_US: u64 = 50_000;
-/// Points of a collection from which on it is reckoned what more memory would bring.
+/// Points of a collection from which on the gain of more memory is predicted.
 pub const PLANNED_POINTS_MIN: u64 = 20_000;
-/// Length of what `/logger` is told to log.
+/// Length of a log level given to `/logger`.
 pub const LOG_LEVEL_BYTES: usize = 4_096;
-/// Bytes an idle HTTP/1 connection holds: task, read and write buffers, kernel socket (measured: 14 KiB).
+/// Bytes of an idle HTTP/1 connection: task, read and write buffers, kernel socket (measured: 14 KiB).
 pub const CONNECTION_BYTES: u64 = 14 * KIB;
-/// What is encrypted and not yet sent, of a connection.
+/// Encrypted bytes of a connection that aren't sent yet.
 pub const TLS_SEND_BYTES: usize = 16 << 10;
-/// Bytes that a connection holds more when it is encrypted: keys, a record that came (16 KiB at most), and what isn't sent.
+/// Further bytes of an encrypted connection: keys, a received record (16 KiB at most), and unsent bytes.
 const TLS_BYTES: u64 = 48 * KIB;
 
 /// Bytes of an HTTP/1 connection.
@@ -67,124 +67,124 @@ pub const fn connection_bytes(encrypted: bool) -> u64 {
     CONNECTION_BYTES + tls_bytes(encrypted)
 }
 
-/// What encryption takes of a connection's memory.
+/// Share of encryption in a connection's memory.
 pub const fn tls_bytes(encrypted: bool) -> u64 {
     if encrypted { TLS_BYTES } else { 0 }
 }
 
-/// Connections open at once when nothing else is said: 3.5 MiB of the budget.
+/// Default maximum of open connections: 3.5 MiB of the budget.
 pub const CONNECTIONS_DEFAULT: usize = 256;
 /// ... and in the smallest budget.
 pub const CONNECTIONS_MIN: usize = 16;
-/// Connections the kernel may hold before we accept them.
+/// Connections that the kernel may queue before they are accepted.
 pub const BACKLOG: u32 = 256;
-/// Socket buffers are charged to the memory cgroup too (version 2; version 1 counts them apart); the kernel would grow
-/// them to megabytes each, and doubles what it is told. All connections together get half of the kernel's row, within these.
+/// The memory cgroup is also charged for socket buffers (version 2; version 1 counts them separately). The kernel would grow
+/// them to megabytes each, and doubles the given value. All connections together get half of the kernel's row, within these.
 pub const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 * KIB..=256 * KIB;
-/// Largest TCP segment. A receiver confirms every second segment at once, and a single one after 40 ms. Those of the loopback
-/// have 64 KiB: a socket buffer holds one, and each 64 KiB of an answer waited for its confirmation. The smallest buffer
+/// Largest TCP segment. A receiver acknowledges every second segment at once, and a single one after 40 ms. The loopback's segments
+/// have 64 KiB: a socket buffer holds one, and each 64 KiB of a response waited for its ACK. The smallest buffer
 /// holds four of these.
 pub const SEGMENT_BYTES: u16 = 8 << 10;
-/// Read buffer of a connection, and with it the largest head of a request.
+/// Read buffer of a connection, and so the largest header of a request.
 pub const HEAD_BYTES: usize = 16 * KIB as usize;
 pub const HEADERS_MAX: usize = 64;
 
-/// Bytes an HTTP/2 connection holds beside what it was sent and its calls: task, buffers, tables of headers, kernel socket.
+/// Bytes of an HTTP/2 connection beside received data and its calls: task, buffers, header tables, kernel socket.
 pub const CONNECTION_BYTES_HTTP2: u64 = 40 * KIB;
-/// What a client may send on one connection before it is read; the protocol begins with 64 KiB less one.
+/// Bytes that a client may send on one connection before they are read; the protocol begins with 64 KiB less one.
 pub const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 64 * KIB - 1..=512 * KIB;
-/// Connections of HTTP/2 in the smallest budget.
+/// HTTP/2 connections in the smallest budget.
 pub const CONNECTIONS_HTTP2_MIN: usize = 4;
-/// Calls at once on one connection: what its client sent of them before they are looked at has no account yet. Clients begin
-/// with 100 before they are told (RFC 9113, 6.5.2), so fewer are for budgets in which so many have no room anyway.
+/// Concurrent calls on one connection. Their bytes aren't reserved until they are read. Clients begin
+/// with 100 before they receive SETTINGS (RFC 9113, 6.5.2), so fewer are for budgets that have no room for so many anyway.
 pub const STREAMS: std::ops::RangeInclusive<u64> = 32..=128;
 /// Bytes of the elastic memory for each of them.
 pub const STREAM_SHARE: u64 = 64 * KIB;
-/// Largest head of a call, as HTTP/2 counts it: a 256th of the elastic memory within these.
+/// Largest header list of a call, as HTTP/2 counts it: a 256th of the elastic memory, within these.
 pub const HEAD_BYTES_HTTP2: std::ops::RangeInclusive<u64> = 8 * KIB..=HEAD_BYTES as u64;
 /// Largest frame.
 pub const FRAME_BYTES: u32 = 16 * KIB as u32;
-/// Bytes of a call's answer on their way into the socket.
+/// Bytes of a call's response on their way into the socket.
 pub const SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
-/// Calls that a client gave up before they were looked at: more are an attack, and end the connection.
+/// Calls that a client resets before they are read: more are an attack, and end the connection.
 pub const RESETS_PENDING: usize = 20;
-/// Faulty calls that we gave up, before the connection ends.
+/// Faulty calls that the server resets before it ends the connection.
 pub const RESETS_LOCAL: usize = 128;
-/// A silent connection is asked whether it lives, ...
+/// A silent connection is pinged, ...
 pub const PING_PERIOD: Duration = Duration::from_secs(60);
-/// ... and ends when it doesn't say so.
+/// ... and closed if it doesn't answer.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of a call beside its message: tasks, and a usual head, ...
+/// Bytes of a call beside its message: tasks, and a usual header list, ...
 pub const CALL_BYTES: u64 = 6 * KIB;
-/// ... which has this, ...
+/// ... which has this many bytes, ...
 pub const CALL_HEAD_BYTES: u64 = 3 * KIB;
-/// ... a field of it that beside its texts: a table that doubles, of entries of 104 bytes.
+/// ... and further bytes for each header beside its text: a table that doubles, of entries of 104 bytes.
 pub const HEADER_BYTES: u64 = 208;
 /// Calls that wait for these bytes: a 32nd of the elastic memory, within these. Others are refused at once.
 pub const CALLS_WAITING: std::ops::RangeInclusive<u64> = 32..=512;
-/// Bytes of a message on its way into the engine's form.
+/// Bytes of a message while it is converted to the engine's form.
 pub const NODE_BYTES: u64 = 128;
-/// Objects and lists inside of each other in a payload.
+/// Nesting of objects and lists in a payload.
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
 
-/// From the beginning of a connection to the first bytes.
+/// Time from the beginning of a connection to the first bytes.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// From the end of an answer to the end of the next request's head. Longer than the clients' pools and proxies keep a
-/// connection that isn't used (5 s to 90 s), so that it is they who close it: a request that is sent into a connection that
-/// is just being closed fails. Where others wait for a place it ends sooner, see [`EVICT_IDLE`].
+/// Time from the end of a response to the end of the next request's header. It is longer than clients' pools and proxies keep an
+/// unused connection (5 s to 90 s), so that they close it first: a request sent into a connection
+/// that is being closed fails. It is shorter if others wait for a place, see [`EVICT_IDLE`].
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(100);
-/// While others wait for a place, a connection ends that said nothing at all in this time, wherever its client is: the first
-/// bytes come with the end of the handshake, ...
+/// While others wait for a place, a connection is closed if it sent nothing at all in this time, wherever its client is: the first
+/// bytes arrive with the end of the handshake, ...
 pub const EVICT_SILENT: Duration = Duration::from_millis(100);
-/// ... or that was idle so long, ...
+/// ... or if it was idle this long, ...
 pub const EVICT_IDLE: Duration = Duration::from_secs(1);
-/// ... or whose client sent nothing of a body for so long: three packets lost in a row take 1.4 s, ...
+/// ... or if its client sent nothing of a body for this long: three packets lost in a row take 1.4 s, ...
 pub const EVICT_BODY: Duration = Duration::from_secs(2);
-/// ... or that never asked for anything in this time; or when none is idle, one that has been there so long, after an answer.
+/// ... or if it never sent a request in this time. If none is idle, the connection that has been open this long is closed after a response.
 pub const EVICT_AGE: Duration = Duration::from_millis(250);
-/// An idle connection that is to end is waited for so long, ...
+/// How long to wait for the end of an idle connection, ...
 pub const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
-/// ... and one that never asked for anything.
+/// ... and of one that never sent a request.
 pub const CLOSE_TIMEOUT_UNASKED: Duration = Duration::from_millis(30);
-/// What begins like HTTP/2 and isn't whole yet is looked at again after this.
+/// Time between two checks of an incomplete HTTP/2 preface.
 pub const PREFACE_PAUSE: Duration = Duration::from_millis(5);
-/// Whoever waits outside looks again after this.
+/// Time between two checks for a free place.
 pub const EVICT_PAUSE: Duration = Duration::from_millis(20);
-/// Between two lines in the log about connections that can't be accepted.
+/// Time between two log lines about connections that can't be accepted.
 pub const WARNING_PERIOD: Duration = Duration::from_secs(5);
-/// Silence inside a body.
+/// Silence allowed inside a body.
 pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The slowest body that is waited for, bytes a second, after [`BODY_IDLE_TIMEOUT`] of grace.
+/// The slowest accepted body, bytes a second, after [`BODY_IDLE_TIMEOUT`] of grace.
 pub const BODY_RATE_MIN: u64 = 32 * KIB;
-/// Silence of a client that is being answered.
+/// Silence allowed of a client that is being answered.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longer timeouts mean this, a century: a moment further away can't be told.
+/// Longer timeouts count as this, a century: later moments can't be represented.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
-/// A read without `timeout` is given up after this.
+/// A read without `timeout` is aborted after this.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections in the middle of a request get this long when the server stops.
+/// Time that running requests get when the server stops.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// At most one real query in this time has its recall measured: two searches and 256 reads.
 pub const MONITOR_PERIOD: Duration = Duration::from_secs(10);
-/// So often points are deleted whose time is over...
+/// How often expired points are deleted...
 pub const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
-/// ... and each so many times also where the field has no index: all payloads are read.
+/// ... and one in how many times also without an index on the field: all payloads are read.
 pub const EXPIRY_UNINDEXED_TURNS: u32 = 60;
-/// A request whose memory others hold waits so long for it, before it is refused: bodies come and go within a second...
+/// How long a request waits for memory that others hold before it is refused: bodies come and go within a second...
 pub const MEMORY_WAIT: Duration = Duration::from_secs(2);
-/// ... looking again and again after pauses that double from the first to the last of these.
+/// ... with pauses between checks that double from the first to the last of these.
 pub const MEMORY_PAUSES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(2)..=Duration::from_millis(32);
-/// A request that holds no more than this may wait for the memory of its answer.
+/// A request that holds at most this may wait for the memory of its response.
 pub const WAIT_BYTES: u64 = 64 * KIB;
-/// Seconds that a refused client is asked to wait.
+/// Seconds in `Retry-After`.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Largest body with vectors (the API's default limit).
 pub const VECTOR_BODY_BYTES: u64 = 32 * MIB;
-/// What is read and forgotten of a body that was refused.
+/// Bytes of a refused body that are read and discarded.
 pub const DRAINED_BYTES: u64 = 2 * VECTOR_BODY_BYTES;
-/// How long the rest of a refused body may keep its answer waiting without a byte of it.
+/// How long a refused body's rest may be silent before its response is sent.
 pub const DRAINED_IDLE: Duration = Duration::from_millis(500);
 /// Largest body of a query, filter or list of ids.
 pub const QUERY_BODY_BYTES: u64 = 8 * MIB;
@@ -192,95 +192,95 @@ pub const QUERY_BODY_BYTES: u64 = 8 * MIB;
 pub const CONFIG_BODY_BYTES: u64 = 64 * KIB;
 /// Chunked bodies reserve in steps of this.
 pub const BODY_STEP_BYTES: u64 = 64 * KIB;
-/// Bodies above this are parsed on the blocking pool, so that health checks stay quick.
+/// Larger bodies are parsed on the blocking pool, so that health checks stay quick.
 pub const PARSE_INLINE_BYTES: usize = 64 * KIB as usize;
 
-/// Answers reserve in steps of this while they are written.
+/// Responses reserve in steps of this while they are written.
 pub const RESPONSE_STEP_BYTES: u64 = 64 * KIB;
-/// Largest answer.
+/// Largest response.
 pub const RESPONSE_BYTES: u64 = 64 * MIB;
-/// The shortest answer that is packed for a client that takes gzip: packing costs 10 to 20 µs a KiB, clients on the same
+/// The shortest response that is compressed for a client that accepts gzip. Compression costs 10 to 20 us a KiB, clients on the same
 /// machine ask for it too, and the hits of a usual search have 600 bytes.
 pub const PACK_BYTES_MIN: usize = 16 * KIB as usize;
-/// The longest that is packed before its first byte is sent, so that its length can be told.
+/// The longest response that is compressed before its first byte is sent, so that its length is known.
 pub const PACK_BYTES_WHOLE: usize = 256 * KIB as usize;
-/// A record of the engine without payload and vectors.
+/// Bytes of an engine's record without payload and vectors.
 pub const RECORD_BYTES: u64 = 160;
-/// What a point with payload or vectors is taken for in an answer before it is read: so much is held before a search begins.
+/// Bytes reserved for a point with payload or vectors before it is read: they are reserved before a search begins.
 pub const WRITTEN_BYTES: u64 = KIB;
 /// Points whose payloads and vectors are in memory at once, at most, ...
 pub const FETCH_RECORDS: usize = 64;
-/// ... at first, while it isn't known how large they are, ...
+/// ... at first, while their size is unknown, ...
 pub const FETCH_FIRST: usize = 4;
-/// ... at most so many times as many as those before, ...
+/// ... growing at most by this factor from one batch to the next, ...
 pub const FETCH_GROWTH: usize = 4;
-/// ... and about the bytes that they may have together. They are fetched, written and dropped in such batches.
+/// ... and about the bytes that a batch may have. Points are fetched, written and dropped in such batches.
 pub const BATCH_BYTES: u64 = 64 * KIB;
-/// About the bytes of a portion of a streamed answer, ...
+/// About the bytes of a portion of a streamed response, ...
 pub const FETCH_BYTES: u64 = 512 * KIB;
 /// ... and in the smallest budget.
 pub const FETCH_BYTES_MIN: u64 = 64 * KIB;
-/// What a list of points takes that waits behind another one of its answer, beside its points.
+/// Bytes of a list of points, beside its points, that waits behind another one of its response.
 pub const LIST_PART_BYTES: u64 = 320;
-/// What opens an answer is no longer; beyond, it has points.
+/// Maximum length of the beginning of a response; a longer one has points.
 pub const OPENING_BYTES: usize = 4 * KIB as usize;
-/// Records without payload and vectors in one portion of an answer.
+/// Records without payload and vectors in one portion of a response.
 pub const LIST_RECORDS: usize = 1024;
-/// Between two tries of a streamed answer to get memory or a search slot for its next portion.
+/// Time between two tries of a streamed response to get memory or a search slot for its next portion.
 pub const STREAM_PAUSE: Duration = Duration::from_millis(10);
 
-/// Snapshots are sent and received in portions of this.
+/// Portion size of snapshots that are sent and received.
 pub const TRANSFER_BYTES: usize = 256 * KIB as usize;
 /// Snapshots received at once.
 pub const UPLOADS: usize = 2;
-/// What a thread that takes or restores a snapshot costs: its stack in use and its share of the kernel.
+/// Bytes of a thread that takes or restores a snapshot: its used stack and its share of the kernel's memory.
 pub const JOB_THREAD_BYTES: u64 = 192 * KIB;
 
-/// Threads that hold connections, where no more of them have a search slot.
+/// Connection threads, if no more of them have a search slot.
 pub const ASYNC_THREADS: usize = 2;
-/// Each looks so often whether another has less to do, ...
+/// How often each compares its load with the others', ...
 pub const MOVE_PERIOD: Duration = Duration::from_millis(200);
-/// ... and gives connections away that make the two more even by this share of that time.
+/// ... and the share of that time by which a move must make two threads more even.
 pub const MOVE_GAIN: f64 = 0.1;
-/// Largest `limit` + `offset` of a search on the thread that holds its connection.
+/// Largest `limit` + `offset` of a search on its connection's thread.
 pub const INLINE_HITS: usize = 128;
 /// Most lists of hits that are fused there.
 pub const INLINE_LEAVES: usize = 4;
 /// Largest `hnsw_ef` of one.
 pub const INLINE_EF: usize = 1024;
-/// A search that took longer there sends the next ones to the search threads, ...
+/// After a search that took longer there, the next searches go to the search threads, ...
 pub const INLINE_TIME: Duration = Duration::from_millis(3);
-/// ... so many.
+/// ... this many.
 pub const INLINE_SKIPS: std::ops::RangeInclusive<u32> = 16..=4096;
-/// A search that took no longer lets so many wait there: to wake another thread and be woken by it costs as much.
+/// If the last search took no longer, so many may wait there: waking another thread and being woken costs as much.
 pub const INLINE_QUICK: Duration = Duration::from_micros(50);
 pub const INLINE_WAITING: usize = 4;
-/// Threads for calls that block: parsing of large bodies, collection changes, index builds.
+/// Threads for blocking calls: parsing of large bodies, collection changes, index builds.
 pub const BLOCKING_THREADS: usize = 4;
 /// Of those, how many may change collections, ...
 pub const MANAGE_CALLS: usize = 2;
-/// ... and how many may build a payload index (the engine does one job at a time): parsing always finds a thread.
+/// ... and how many may build a payload index (the engine runs one job at a time): parsing always finds a thread.
 pub const BUILD_CALLS: usize = 1;
 const _: () = assert!(MANAGE_CALLS + BUILD_CALLS < BLOCKING_THREADS);
 /// Stack of each thread of the server...
 pub const THREAD_STACK_BYTES: usize = 512 * KIB as usize;
-/// ... and of one that searches: what the engine gives its own.
+/// ... and of a search thread: as large as the engine's own.
 pub const SEARCH_STACK_BYTES: usize = MIB as usize;
 
-/// Half of the audit log's queue: lines wait in one while the other is written. About 250 bytes are a line, and on two busy cores
-/// the thread that writes may wait for a twentieth of a second.
+/// Half of the audit log's queue: one half fills while the other is written. A line has about 250 bytes, and on two busy cores
+/// the writing thread may wait for a twentieth of a second.
 pub fn audit_queue_bytes(elastic: u64) -> u64 {
     (elastic / 16).clamp(32 * KIB, 2 * MIB)
 }
-/// What a line of the audit log holds of a client's text: a subject, an address, an id of a request.
+/// Bytes of a client's text in an audit log line: a subject, an address, a request id.
 pub const AUDIT_TEXT_CHARS: usize = 256;
 
-/// Counts of requests by collection: about 680 rows, of one endpoint and status each.
+/// Request counts by collection: about 680 rows, of one endpoint and status each.
 pub const COUNTS_BYTES: u64 = 256 * KIB;
 
-/// Bytes beside the answer while the metrics are written: for a row of the counts, and for a collection.
+/// Bytes beside the response while metrics are written: for a row of the counts, and for a collection.
 pub const METRICS_BYTES: (u64, u64) = (256, 2 * KIB);
-/// The same of the telemetry, which is a tree first.
+/// The same for telemetry, which is first built as a tree.
 pub const TELEMETRY_BYTES: (u64, u64) = (3 * KIB, 8 * KIB);
 
 /// Elements of a dense vector.
@@ -295,7 +295,7 @@ pub const SEARCHES_MAX: usize = 4_096;
 pub const OPERATIONS_MAX: usize = 4_096;
 /// Alias changes of one request.
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
-/// Largest `limit` + `offset` that the engine takes; larger ones are cut to what the collection has.
+/// Largest `limit` + `offset` that the engine accepts; larger ones are reduced to the collection's size.
 pub const LIMIT_MAX: usize = 1 << 20;
 /// Candidates of a query with maximal marginal relevance (the API's bound).
 pub const MMR_CANDIDATES_MAX: usize = 16_384;

@@ -9,7 +9,7 @@ use ramlet::{Record, Scratch};
 use ramlet_memory::{Consumer, OverBudget};
 
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits::LIST_PART_BYTES;
 use crate::out::Out;
 use crate::portions::{Next, Portions, needs_written, record_bytes};
@@ -24,7 +24,7 @@ pub struct List {
     /// Tells how it was done behind the rest: as of one search, or of each of a batch.
     pub explained: Option<(Arc<Steps>, bool)>,
     /// Of the account of streams, until the end: the points without their payloads and vectors.
-    held: Held,
+    held: GrowingReservation,
     from: Consumer,
 }
 
@@ -41,7 +41,7 @@ struct Part {
 
 impl List {
     /// Without any points yet. `held` does for those that are found first.
-    pub fn new(held: Held, from: &Consumer) -> List {
+    pub fn new(held: GrowingReservation, from: &Consumer) -> List {
         List {
             parts: VecDeque::new(),
             end: "",
@@ -229,6 +229,6 @@ impl Part {
 fn told(e: OverBudget) -> ApiError {
     let mut told = ApiError::from(e);
     told.message
-        .push_str(". So many points aren't kept until they are sent: ask for fewer points (limit), or for fewer searches at a time");
+        .push_str(". The response doesn't fit: ask for fewer points (limit), or for fewer searches at once");
     told
 }

@@ -8,9 +8,9 @@ use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
 use crate::error::{ApiError, ApiResult};
+use crate::growing_reservation::GrowingReservation;
 use crate::grpc::FRAME_HEAD;
-use crate::grpc::tell::points as tell;
-use crate::held_bytes::Held;
+use crate::grpc::responses::points as messages;
 use crate::limits;
 use crate::pieces::{Mark, PIECE, Pieces, Sent};
 
@@ -33,7 +33,7 @@ pub struct Out {
     form: Form,
     /// Points of the form [`Form::Messages`].
     messages: Pieces,
-    held: Held,
+    held: GrowingReservation,
     from: Consumer,
     /// Bytes held for what the engine hands over to be written.
     expected: u64,
@@ -61,12 +61,12 @@ impl Out {
 
     /// A further piece of an answer that was begun.
     pub fn part(from: &Consumer) -> Out {
-        Out::within(Held::default(), 0, Form::Json, from)
+        Out::within(GrowingReservation::default(), 0, Form::Json, from)
     }
 
     /// A piece of an answer whose points stand in `form`, with what is held for it: `expected` of that for what the engine
     /// hands over.
-    pub fn within(held: Held, expected: u64, form: Form, from: &Consumer) -> Out {
+    pub fn within(held: GrowingReservation, expected: u64, form: Form, from: &Consumer) -> Out {
         Out {
             bytes: Pieces::default(),
             form,
@@ -252,7 +252,9 @@ impl Out {
 
     pub fn record(&mut self, record: &Record) {
         if let Form::Messages(field) = self.form {
-            return self.message(field, tell::record_bytes(record), |out| tell::record(out, record));
+            return self.message(field, messages::record_bytes(record), |out| {
+                messages::record(out, record)
+            });
         }
         self.id(record.id);
         self.body(
@@ -265,7 +267,7 @@ impl Out {
 
     pub fn hit(&mut self, hit: &ScoredPoint) {
         if let Form::Messages(field) = self.form {
-            return self.message(field, tell::hit_bytes(hit), |out| tell::hit(out, hit));
+            return self.message(field, messages::hit_bytes(hit), |out| messages::hit(out, hit));
         }
         self.id(hit.id);
         self.scored(hit.version, hit.score);
@@ -302,7 +304,7 @@ impl Out {
     }
 
     /// What was written so far: JSON, points as messages behind [`FRAME_HEAD`] free bytes, and the bytes held for both.
-    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Pieces, Held)> {
+    pub fn into_parts(self) -> ApiResult<(Vec<u8>, Pieces, GrowingReservation)> {
         self.check()?;
         let mut json = self.bytes.into_vecs();
         let json = if json.len() == 1 {
@@ -329,7 +331,7 @@ impl Out {
     pub fn check(&self) -> ApiResult<()> {
         match &self.failed {
             None => Ok(()),
-            Some(Failure::Short(e)) => Err(told_whole(e)),
+            Some(Failure::Short(e)) => Err(refused_whole(e)),
             Some(Failure::Other(e)) => Err(e.clone()),
         }
     }
@@ -337,7 +339,7 @@ impl Out {
 
 /// What a client is told whose answer has to be in memory as a whole, and isn't to be had. More than a quarter of the account isn't waited for: the points that
 /// are written are in memory as well.
-pub fn told_whole(e: &OverBudget) -> ApiError {
+pub fn refused_whole(e: &OverBudget) -> ApiError {
     let most = e.limit / 4;
     let mut told = ApiError::from(OverBudget {
         limit: most,
@@ -352,7 +354,7 @@ pub fn told_whole(e: &OverBudget) -> ApiError {
 
 fn too_large() -> ApiError {
     let message = format!(
-        "the answer is larger than the {} bytes that one answer may have. Waiting doesn't help: ask for fewer points",
+        "the response is larger than the limit of {} bytes. Waiting doesn't help: ask for fewer points",
         limits::RESPONSE_BYTES
     );
     ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message)

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits::RESPONSE_STEP_BYTES;
 
 /// Bytes of a piece, unless one write needs more in a row.
@@ -144,7 +144,7 @@ impl Pieces {
     }
 
     /// All of it, each piece with its part of what is `held`; the rest of that is given back.
-    pub fn into_sent(self, mut held: Held) -> Sent {
+    pub fn into_sent(self, mut held: GrowingReservation) -> Sent {
         let with_its_own = |bytes: Vec<u8>| {
             let held = held.split(bytes.capacity() as u64);
             with_held(bytes, held)
@@ -190,13 +190,13 @@ impl Body for Sent {
 }
 
 /// Bytes on their way out that give back what is held for them when they are sent.
-pub fn with_held(bytes: Vec<u8>, held: Held) -> Bytes {
+pub fn with_held(bytes: Vec<u8>, held: GrowingReservation) -> Bytes {
     Bytes::from_owner(Piece { bytes, _held: held })
 }
 
 struct Piece {
     bytes: Vec<u8>,
-    _held: Held,
+    _held: GrowingReservation,
 }
 
 impl AsRef<[u8]> for Piece {

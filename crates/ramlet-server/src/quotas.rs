@@ -42,7 +42,7 @@ impl Quotas {
     /// Those that were stored; else the budget is all that is said.
     pub fn load(engine: &Engine) -> Quotas {
         let stored = engine.quotas().unwrap_or_else(|e| {
-            tracing::warn!("quotas are as if they had never been set: {e}");
+            tracing::warn!("quotas are reset to their defaults: {e}");
             None
         });
         Quotas {

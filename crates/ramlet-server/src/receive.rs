@@ -14,7 +14,7 @@ use crate::api_request::Incoming;
 use crate::app::App;
 use crate::body::content_length;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::multipart::Multipart;
 use crate::pool::spawn_blocking;
@@ -25,7 +25,7 @@ pub async fn receive(app: &App, incoming: &mut Incoming) -> ApiResult<SnapshotUp
     refuse_encodings(&incoming.headers)?;
     let mut multipart = Multipart::new(&incoming.headers, "snapshot").map_err(bad)?;
     let announced = content_length(&incoming.headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     held.at_least(3 * limits::TRANSFER_BYTES as u64, &app.requests)?;
 
     let engine = app.engine.clone();

@@ -104,7 +104,7 @@ async fn aside(app: Arc<App>, request: Request, status: StatusCode) -> Response 
         _ => ApiError::new(status, format!("{method} is not a method of {path}")),
     });
     let mut response = refuse(&e, start);
-    if cors::asked(&app.keys, request.headers()) {
+    if cors::is_answerable(&app.keys, request.headers()) {
         cors::allow(&mut response);
     }
     response

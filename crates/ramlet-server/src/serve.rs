@@ -88,7 +88,7 @@ async fn listen_on(host: &str, port: u16, buffer: u32) -> io::Result<TcpListener
     }
     let holder = match failure.kind() {
         io::ErrorKind::AddrInUse => {
-            holder_of_port(port).map_or(String::new(), |who| format!(": {who} listens there"))
+            holder_of_port(port).map_or(String::new(), |caller| format!(": {caller} listens there"))
         }
         _ => String::new(),
     };
@@ -186,7 +186,7 @@ impl Acceptor {
         loop {
             let dealt = match self.listener.accept().await {
                 Ok((stream, from)) => match self.pay().await {
-                    Ok(paid) => workers.deal(stream, self.place(paid, from), self.api.clone()),
+                    Ok(paid) => workers.assign(stream, self.place(paid, from), self.api.clone()),
                     Err(e) => {
                         self.reject(&stream, &e);
                         Ok(())
@@ -311,7 +311,7 @@ async fn look_for_issues(app: Arc<App>) {
         let first = std::mem::take(&mut first);
         let looked = spawn_blocking(move || {
             if first {
-                issues::tell_stairs(&app);
+                issues::log_staircase(&app);
             }
             issues::look(&app);
         });

@@ -196,9 +196,7 @@ impl SlowLog {
         let meaning = match (means.is_empty(), ended.steps) {
             (false, _) => means.join("; "),
             (true, Some(_)) => String::new(),
-            (true, None) => {
-                "start with --slow-query 100ms to see what slow requests spend their time on".to_owned()
-            }
+            (true, None) => "start with --slow-query 100ms to record the steps of slow requests".to_owned(),
         };
         tracing::warn!(
             request = ended.name,

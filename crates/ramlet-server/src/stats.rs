@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ramlet_memory::Consumer;
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 
 /// Upper bounds of the histogram's buckets, microseconds; one more is above them all.
 pub const BUCKETS_US: [u64; 16] = [
@@ -71,7 +71,7 @@ struct Counts {
     by_collection: BTreeMap<String, BTreeMap<Endpoint, Count>>,
     /// Rows of all collections, and what is held for as many as there ever were.
     rows: u64,
-    held: Held,
+    held: GrowingReservation,
 }
 
 /// About what a row of counts takes.
@@ -103,7 +103,7 @@ impl RequestStats {
     }
 
     /// Rows that there are to tell, by endpoint and by collection.
-    pub fn rows_to_tell(&self, by_collection: bool) -> u64 {
+    pub fn row_count(&self, by_collection: bool) -> u64 {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.by_endpoint.len() as u64 + if by_collection { counts.rows } else { 0 }
     }

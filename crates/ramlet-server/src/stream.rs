@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use crate::app::App;
 use crate::compress::Packer;
 use crate::error::ApiResult;
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::list::List;
 use crate::out::{Form, Out};
@@ -161,7 +161,7 @@ impl Rest {
             if let Some(of) = list.collection_id() {
                 self.app.damage.note(of, &e);
             }
-            tracing::warn!("a streamed answer is cut off: {}", e.message);
+            tracing::warn!("a streamed response was cut off: {}", e.message);
             io::Error::other(e.message)
         }))
     }
@@ -185,7 +185,7 @@ impl Rest {
     async fn portion(&mut self, deadline: Instant) -> ApiResult<Option<(Sent, bool)>> {
         let from = &self.app.responses;
         let bytes = self.expected.next.max(self.wanted);
-        let held = Held::until(deadline.into(), bytes, from).await?;
+        let held = GrowingReservation::until(deadline.into(), bytes, from).await?;
         let mut out = Out::within(held, self.expected.handed, Form::Json, from);
         let (list, begun) = (self.list.clone(), self.begun);
         let (out, next) = on_slot(&self.app.engine, deadline, move |scratch| {

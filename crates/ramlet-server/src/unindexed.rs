@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ramlet::{Collection, UnindexedField};
 use ramlet_memory::Consumer;
 
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// What searches have met, at most [`limits::UNINDEXED_FIELDS`] fields: more than a person looks at.
@@ -19,8 +19,8 @@ pub struct Unindexed {
 
 #[derive(Default)]
 struct Fields {
-    of: BTreeMap<(String, String), Met>,
-    held: Held,
+    of: BTreeMap<(String, String), FieldUse>,
+    held: GrowingReservation,
 }
 
 /// What a field takes beside its path, which is there twice.
@@ -46,7 +46,7 @@ impl Fields {
 
 /// One field of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Met {
+pub struct FieldUse {
     pub field: UnindexedField,
     /// Most payloads that one search read for it, and others of the same filter.
     pub payloads_max: u64,
@@ -80,7 +80,7 @@ impl Unindexed {
                     return;
                 }
             }
-            let met = all.of.entry(key).or_insert_with(|| Met {
+            let met = all.of.entry(key).or_insert_with(|| FieldUse {
                 field: field.clone(),
                 payloads_max: 0,
                 searches: 0,
@@ -97,7 +97,7 @@ impl Unindexed {
     }
 
     /// Of a collection, in the order of the fields. `is_indexed`: there is an index by now, and the field is forgotten.
-    pub fn of(&self, id: &str, is_indexed: impl Fn(&str) -> bool) -> Vec<Met> {
+    pub fn of(&self, id: &str, is_indexed: impl Fn(&str) -> bool) -> Vec<FieldUse> {
         let mut all = self.lock();
         all.retain(|of, key| of != id || !is_indexed(key));
         let own = all.of.iter().filter(|((of, _), _)| of == id);

@@ -42,7 +42,7 @@ impl Histogram {
     }
 
     /// By bucket, not summed up; and all of them together in nanoseconds.
-    pub fn told(&self) -> ([u64; WAIT_BUCKETS_US.len() + 1], u64) {
+    pub fn counts_and_total(&self) -> ([u64; WAIT_BUCKETS_US.len() + 1], u64) {
         let buckets = std::array::from_fn(|at| self.buckets[at].load(Ordering::Relaxed));
         (buckets, self.total_ns.load(Ordering::Relaxed))
     }
@@ -58,7 +58,7 @@ mod tests {
         for micros in [0, 100, 101, 250, 2_000_000] {
             waits.note(Duration::from_micros(micros));
         }
-        let (buckets, total_ns) = waits.told();
+        let (buckets, total_ns) = waits.counts_and_total();
         assert_eq!((buckets[0], buckets[1], buckets[2], buckets[12]), (2, 1, 1, 1));
         assert_eq!((buckets.iter().sum::<u64>(), total_ns), (5, 2_000_451_000));
     }

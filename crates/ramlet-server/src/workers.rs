@@ -91,7 +91,7 @@ impl Workers {
     }
 
     /// Hands a connection to the thread that holds the fewest.
-    pub fn deal(&self, stream: TcpStream, place: Place, api: Api) -> io::Result<()> {
+    pub fn assign(&self, stream: TcpStream, place: Place, api: Api) -> io::Result<()> {
         let stream = stream.into_std()?;
         let fewest = self.all.iter().min_by_key(|s| s.open.load(Ordering::Relaxed));
         let worker = fewest.ok_or_else(|| io::Error::other("no thread holds connections"))?;
@@ -185,7 +185,7 @@ impl Thread {
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(limits::SHUTDOWN_GRACE, all).await.is_err() {
             tracing::warn!(
-                "connections still open after {:?} are cut",
+                "connections still open after {:?} are closed",
                 limits::SHUTDOWN_GRACE
             );
         }
@@ -203,7 +203,7 @@ impl Thread {
                 open
             }
         };
-        open.meter.arrive();
+        open.meter.connection_arrived();
         let all = self.all.clone();
         ConnectionTask {
             open: Some(open),
@@ -228,11 +228,11 @@ impl ConnectionTask {
         let Some(open) = self.open.take() else {
             return false;
         };
-        open.meter.depart();
+        open.meter.connection_left();
         let Err(Arrival::Moved(open)) = to.send(Arrival::Moved(open)) else {
             return true;
         };
-        open.meter.arrive();
+        open.meter.connection_arrived();
         self.open = Some(open);
         false
     }
@@ -257,7 +257,7 @@ impl Future for ConnectionTask {
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
-            open.meter.depart();
+            open.meter.connection_left();
         }
     }
 }

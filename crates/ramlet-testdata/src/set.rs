@@ -185,7 +185,7 @@ impl Set {
     pub fn base(&self) -> Result<Arc<dyn ReadFile>> {
         let path = self.base_path();
         let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
-            return Err(Error::other(format!("{} is no file", path.display())));
+            return Err(Error::other(format!("{} is not a file", path.display())));
         };
         let directory = if directory.as_os_str().is_empty() {
             Path::new(".")

@@ -36,7 +36,7 @@ use crate::types::*;
 use crate::write::change::{encode_delete, encode_payload, encode_put, encode_put_head, encode_vector_head};
 use crate::write::encoding::{check_column, check_dense, encode_vector, encode_vectors};
 
-/// What is told of an index that a segment lacks for want of memory, when nothing is under way that might bring it.
+/// The status message if a segment lacks an index for lack of memory and no job will build it.
 fn lacking_index(view: &View) -> Option<String> {
     view.segments.iter().find_map(|s| {
         let (name, lack) = s.segment.lacking_index(&view.schema)?;
@@ -58,7 +58,7 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
         let writer = core.writer();
         let busy = writer.frozen.is_some()
             || maintenance::awaits_index(&writer)
-            || jobs::memtable_earns_an_index(&writer)
+            || jobs::memtable_index_is_amortised(&writer)
             || [Moment::Busy, Moment::Idle]
                 .iter()
                 .any(|moment| !jobs::candidates(core, &writer, *moment).is_empty());
@@ -100,12 +100,12 @@ fn info_of(core: &Arc<Core>) -> CollectionInfo {
 
 /// A handle; cheap to clone by `Arc`.
 pub struct Collection {
-    /// Settings and points; of a collection with shard keys the settings alone.
+    /// Settings and points; for a collection with shard keys only the settings.
     core: Arc<Core>,
     shards: Option<Arc<ShardSet>>,
-    /// The shards that reads and writes through this handle are about; `None`: all.
+    /// The shards that this handle reads and writes; `None`: all.
     chosen: Option<Vec<Arc<Shard>>>,
-    /// The handle of all, which is to stay in RAM as long as this one is there.
+    /// The handle of the whole collection, which keeps it loaded as long as this one exists.
     _whole: Option<Arc<Collection>>,
 }
 
@@ -128,7 +128,7 @@ impl Collection {
         }
     }
 
-    /// A handle whose reads and writes are about some of the shards. `BadInput` in the API's words where there is none of such a key.
+    /// A handle for some of the shards. `BadInput` with the API's message if no shard has such a key.
     pub fn within(self: &Arc<Self>, selection: &ShardSelection) -> Result<Arc<Collection>> {
         let none = ShardSet::default();
         let shards = self.shards.as_deref().unwrap_or(&none);
@@ -144,7 +144,7 @@ impl Collection {
         }
     }
 
-    /// The same of one shard, by its number. `NotFound` where there is none.
+    /// The same for one shard by its number. `NotFound` if there is none.
     pub fn within_shard(self: &Arc<Self>, number: u32) -> Result<Arc<Collection>> {
         let key = self.shard_of_number(number)?.key.clone();
         self.within(&ShardSelection::Keys(vec![(*key).clone()]))
@@ -164,7 +164,7 @@ impl Collection {
             .map_or_else(Vec::new, |set| (*set.list()).clone())
     }
 
-    /// Whether nobody has a shard in hand, or the list of them.
+    /// Whether nobody holds a shard or the list of shards.
     pub(crate) fn shards_unused(&self) -> bool {
         let Some(set) = &self.shards else {
             return true;
@@ -176,7 +176,7 @@ impl Collection {
             && list.iter().all(|shard| Arc::strong_count(shard) == 1)
     }
 
-    /// `NotFound` where there is none of the number.
+    /// `NotFound` if no shard has the number.
     pub(crate) fn shard_of_number(&self, number: u32) -> Result<Arc<Shard>> {
         let mut shards = self.shards().into_iter();
         shards
@@ -200,7 +200,7 @@ impl Collection {
         }
     }
 
-    /// Its shards; `None`: it has no shard keys.
+    /// Its shards; `None` without shard keys.
     pub fn shard_infos(&self) -> Option<Vec<ShardInfo>> {
         self.shards.as_ref().map(|set| set.infos())
     }
@@ -224,7 +224,7 @@ impl Collection {
         whole.view()
     }
 
-    /// What readers are given: once the collection was deleted its view is empty, and nothing found in that is an answer.
+    /// The view for readers; an error once the collection was deleted, because its view is then empty.
     pub(crate) fn live_view(&self) -> Result<Arc<View>> {
         match &self.shards {
             None => self.core.live_view(),
@@ -256,8 +256,8 @@ impl Collection {
         self.core.writer().config.clone()
     }
 
-    /// Queues a change. `Busy` at once when the queue is full; `BadInput` at once for what can be told without state
-    /// (unknown vector name, wrong dimension, payload not an object, no shard key where there are some). `done` is called from an engine thread.
+    /// Queues an update. Returns `Busy` at once if the queue is full, and `BadInput` for faults that need no state
+    /// (unknown vector name, wrong dimension, payload not an object, missing shard key). An engine thread calls `done`.
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
         let (first, rest) = self.targets()?;
         if rest.is_empty() {
@@ -268,8 +268,8 @@ impl Collection {
         })
     }
 
-    /// Queues whole points that are given as columns: each number is read once, and copied into the log's form only. Refused as
-    /// [`Collection::submit`] refuses, all of them or none. The caller decides how many make a batch: in the queue they take about the bytes
+    /// Queues whole points given as columns: each number is read once and copied only into the log's form. Errors are those of
+    /// [`Collection::submit`], for all points or none. The caller chooses the batch size: in the queue a batch takes about the bytes
     /// of the columns.
     pub fn submit_rows(&self, rows: &PointRows<'_>, done: Completion) -> Result<()> {
         let (first, rest) = self.targets()?;
@@ -279,7 +279,7 @@ impl Collection {
         to_several(first, rest, done, |core, done| submit_rows(core, rows, done))
     }
 
-    /// Where its writes go: of several shards the first, and the others.
+    /// The cores that a write goes to: the first shard, and the others.
     fn targets(&self) -> Result<(&Arc<Core>, &[Arc<Shard>])> {
         match (&self.shards, self.chosen.as_deref()) {
             (None, _) => Ok((&self.core, &[])),
@@ -288,16 +288,17 @@ impl Collection {
         }
     }
 
-    /// `submit`, and wait for the completion.
+    /// [`Collection::submit`], then waits for the completion.
     pub fn update(&self, op: UpdateOp) -> Result<UpdateResult> {
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         self.submit(
             op,
             Box::new(move |result| {
-                let _ = tell.send(result);
+                let _ = sender.send(result);
             }),
         )?;
-        told.recv()
+        receiver
+            .recv()
             .map_err(|_| Error::new(ErrorKind::Closed, "the engine stopped before the update was done"))?
     }
 
@@ -331,7 +332,7 @@ impl Collection {
         query::search(&view, request, scratch, out, None)
     }
 
-    /// A query with its prefetches. `engine`: where other collections are that it takes vectors from.
+    /// Runs a query with its prefetches. `engine` has the other collections that it takes vectors from.
     pub fn query(
         &self,
         request: QueryRequest,
@@ -365,7 +366,7 @@ impl Collection {
         }
     }
 
-    /// A query whose hits are gathered by a field's values; groups in the order of their best hits.
+    /// Runs a query whose hits are grouped by a field's values; groups are ordered by their best hits.
     pub fn query_groups(
         &self,
         request: &QueryGroupsRequest,
@@ -377,28 +378,28 @@ impl Collection {
         query::query_groups((&self.core, &view), request, engine, scratch)
     }
 
-    /// A query that waits to have its recall measured.
+    /// The recall monitor.
     pub(crate) fn monitor(&self) -> &RecallMonitor {
         &self.core.monitor
     }
 
-    /// Measures the recall of a query that was kept.
+    /// Measures the recall of a kept query.
     pub(crate) fn measure_recall(&self, sample: &Sample, scratch: &mut Scratch) -> Result<()> {
         scratch.begin();
         self.core.monitor.measure(&self.view(), sample, scratch)
     }
 
-    /// Recall of real queries, by vector, as far as it was measured ([`crate::Engine::monitor_recall_once`]).
+    /// The measured recall of real queries by vector ([`crate::Engine::monitor_recall_once`]).
     pub fn measured_recall(&self) -> Vec<MeasuredRecall> {
         self.core.monitor.measured()
     }
 
-    /// How each segment's vectors are indexed, and where the parts of the indexes lie.
+    /// How each segment's vectors are indexed, and the placement of the indexes' parts.
     pub fn segment_reports(&self) -> Vec<SegmentReport> {
         crate::memory::index_report::of(&self.view())
     }
 
-    /// In the order of `ids`, unknown ones left out.
+    /// Reads points in the order of `ids`, without unknown ones.
     pub fn retrieve(
         &self,
         ids: &[PointId],
@@ -410,7 +411,7 @@ impl Collection {
         self.retrieve_keyed(ids, with_payload, with_vectors, scratch)
     }
 
-    /// The same, where a shard key is given from that shard: a point that was found there.
+    /// The same; an id with a shard key is read from that shard.
     pub fn retrieve_keyed<'k>(
         &self,
         ids: impl ExactSizeIterator<Item = (PointId, Option<&'k ShardKey>)>,
@@ -448,7 +449,7 @@ impl Collection {
         scroll::count(&view, filter, exact, &mut scratch.lookup)
     }
 
-    /// Builds the index over what is there, then keeps it. The same again is a no-op; another kind replaces it.
+    /// Builds a payload index over the existing points and maintains it. Creating the same again is a no-op; another kind replaces it.
     pub fn create_payload_index(&self, field: &str, index: FieldIndex) -> Result<UpdateResult> {
         Path::parse(field)
             .map_err(|e| Error::bad_input(format!("Wrong input: field_name `{field}`: {e}")))?;
@@ -461,7 +462,7 @@ impl Collection {
         })
     }
 
-    /// No-op when there is none.
+    /// Deletes a payload index; a no-op if there is none.
     pub fn delete_payload_index(&self, field: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
         self.change_after(|core| jobs::delete_field_index(core, field))?;
@@ -470,7 +471,7 @@ impl Collection {
         })
     }
 
-    /// Adds a vector under a name: points are without it until they are given one. The same again is a no-op, another one of
+    /// Adds a named vector; existing points don't have it. Adding the same again is a no-op, another one with
     /// the name is refused.
     pub fn create_vector_name(&self, name: &str, new: &NewVector) -> Result<UpdateResult> {
         self.check_new_files()?;
@@ -482,7 +483,7 @@ impl Collection {
         })
     }
 
-    /// Drops a vector of all points, and its name; no-op when there is none.
+    /// Drops a named vector of all points; a no-op if there is none.
     pub fn delete_vector_name(&self, name: &str) -> Result<UpdateResult> {
         self.core.check_open()?;
         self.change_after(|core| vector_names::remove(core, name).map(drop))?;
@@ -500,7 +501,7 @@ impl Collection {
         Ok(())
     }
 
-    /// A change of settings that adds: in the shards first. They are told the slots of the collection, to take the same.
+    /// Applies a settings change that adds something: first in the shards, which take the collection's slots.
     fn change_first(&self, change: &dyn Fn(&Core, Option<&Slots>) -> Result<()>) -> Result<()> {
         match &self.shards {
             None => self.core.guarded(|| change(&self.core, None)),
@@ -508,7 +509,7 @@ impl Collection {
         }
     }
 
-    /// A change of settings that takes away: in the shards last.
+    /// Applies a settings change that removes something: last in the shards.
     fn change_after(&self, change: impl FnOnce(&Core) -> Result<()>) -> Result<()> {
         match &self.shards {
             None => self.core.guarded(|| change(&self.core)),
@@ -516,12 +517,12 @@ impl Collection {
         }
     }
 
-    /// Does what is due in the background on this thread: flushes and merges, until there is nothing left.
+    /// Runs all due background jobs on this thread: flushes and merges, until none is left.
     pub fn wait_idle(&self) -> Result<()> {
         self.cores().iter().try_for_each(|core| maintenance::settle(core))
     }
 
-    /// Rows of segments that have no index though they are more than the collection's threshold for one, by vector.
+    /// Rows without an index in segments above the collection's threshold, by vector.
     pub fn unindexed_vectors(&self) -> Vec<(String, u64)> {
         let view = self.view();
         let mut all = Vec::new();
@@ -544,12 +545,12 @@ impl Collection {
         all
     }
 
-    /// What is made of some of the segments just now.
+    /// The job that rewrites some of the segments now.
     pub fn job_under_way(&self) -> Option<Arc<JobUnderWay>> {
         self.cores().iter().find_map(|core| core.progress.job())
     }
 
-    /// Segments that the next job will rewrite, beside those that one is rewriting now, and those that are left: their numbers and live points.
+    /// Segments that the next job will rewrite, without those being rewritten now, and the remaining ones: their numbers and live points.
     pub fn planned_jobs(&self) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
         let (mut planned, mut rest) = (Vec::new(), Vec::new());
         for core in self.cores() {
@@ -560,7 +561,7 @@ impl Collection {
         (planned, rest)
     }
 
-    /// Makes a segment of the memtable (tests and benches; the log keeps it safe without).
+    /// Flushes the memtable to a segment (for tests and benches; the log makes it durable anyway).
     pub fn flush(&self) -> Result<()> {
         let cores = self.cores();
         cores
@@ -568,7 +569,7 @@ impl Collection {
             .try_for_each(|core| core.guarded(|| jobs::flush_all(core)))
     }
 
-    /// Numbers in the vectors that are asked for, of a point that has them all. Takes no lock.
+    /// Number of floats in the selected vectors of a point that has them all. Takes no lock.
     pub fn floats_of(&self, vectors: &VectorSelector) -> usize {
         let view = self.core.view.load();
         let wanted = |name: &String| match vectors {
@@ -580,12 +581,12 @@ impl Collection {
         all.filter(|v| wanted(&v.name)).map(|v| v.dim).sum()
     }
 
-    /// All that reservations may hold together, of this collection and all others: for callers that size their portions.
+    /// The ledger's limit over all collections, for callers that size their portions.
     pub fn memory_limit(&self) -> u64 {
         self.core.updates.ledger().limit()
     }
 
-    /// Unlike its name never given to another: the name of its directory.
+    /// The collection's id, the name of its directory. Unlike its name it is never reused.
     pub fn id(&self) -> &str {
         &self.core.id
     }
@@ -637,7 +638,7 @@ fn submit_rows(core: &Arc<Core>, rows: &PointRows<'_>, done: Completion) -> Resu
     core.enqueue(Work::Changes(changes), bytes, done)
 }
 
-/// The same change for several shards: told when all are done.
+/// The same change for several shards, completed when all are done.
 fn to_several(
     first: &Arc<Core>,
     rest: &[Arc<Shard>],
@@ -648,20 +649,22 @@ fn to_several(
     give(first, joined.part())?;
     for shard in rest {
         if let Err(e) = give(&shard.core, joined.part()) {
-            joined.told(Err(e));
+            joined.complete(Err(e));
         }
     }
     Ok(())
 }
 
-/// Refuses what adds points where there is no room for another segment.
+/// Refuses updates that add points if there is no room for another segment.
 fn check_growth(core: &Core, view: &View) -> Result<()> {
-    let room = core.shelf.check_room(descriptors::of_flat_segment(&view.schema));
-    room.map_err(|e| match jobs::may_give_back(core) {
+    let room = core
+        .file_context
+        .check_room(descriptors::of_flat_segment(&view.schema));
+    room.map_err(|e| match jobs::merges_may_free_memory(core) {
         true => e,
         false => e.for_good(),
     })?;
-    crate::segment::check_pinned(&core.shelf, &view.schema, view.points())
+    crate::segment::check_pinned(&core.file_context, &view.schema, view.points())
 }
 
 /// Bytes of encoded changes in the queue. The largest may need a group of its own, and its record, beyond what the log buffers hold.
@@ -769,7 +772,7 @@ fn check_payload(id: impl std::fmt::Display, payload: &[u8]) -> Result<()> {
         .map_err(|e| Error::bad_input(format!("Wrong input: payload of {id}: {e}")))
 }
 
-/// Refuses at once what no state can make right.
+/// Refuses at once an update that is invalid in any state.
 fn check_op(schema: &Schema, op: &UpdateOp) -> Result<()> {
     match op {
         UpdateOp::Upsert { points, .. } if points.is_empty() => {

@@ -1,4 +1,4 @@
-//! One collection's shared state: the queue before the writer, the view behind it.
+//! One collection's shared state: the update queue, the writer and the published view.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::read::view::View;
 use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateOp, UpdateResult};
 use crate::residency::gate::Gate;
-use crate::segment::Shelf;
+use crate::segment::FileContext;
 use crate::settings::ExpiryAsOf;
 use crate::shared::Shared;
 use crate::write::writer::Writer;
@@ -40,23 +40,23 @@ pub struct Waiting(Option<Completion>);
 
 impl Waiting {
     pub fn answer(mut self, result: Result<UpdateResult>) {
-        self.tell(result);
+        self.complete(result);
     }
 
     /// Their panic is theirs: it is not to end the thread that all updates need.
-    fn tell(&mut self, result: Result<UpdateResult>) {
+    fn complete(&mut self, result: Result<UpdateResult>) {
         if let Some(done) = self.0.take()
             && let Err(error) = caught(|| done(result))
         {
-            tracing::error!(%error, "what was to be told of an update panicked");
+            tracing::error!(%error, "the callback of an update panicked");
         }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let unknown = failed("whether the update was done is known after a restart");
-        self.tell(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
+        let unknown = failed("it is unknown until a restart whether the update was applied");
+        self.complete(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Queue {
 pub struct Core {
     /// Directory name: generated, never the user's.
     pub id: String,
-    pub shelf: Shelf,
+    pub file_context: FileContext,
     pub shared: Arc<Shared>,
     /// RAM of updates in the queue.
     pub updates: Consumer,
@@ -172,27 +172,27 @@ impl Core {
             // Its directory may be gone.
             match self.is_dropped() {
                 true => Ok(()),
-                false => writer.note_durable(self.shelf.storage.as_ref()),
+                false => writer.note_durable(self.file_context.storage.as_ref()),
             }
         });
         if let Err(e) = noted {
-            tracing::warn!(collection = %self.id, error = %e, "how far the log goes was not noted in the manifest");
+            tracing::warn!(collection = %self.id, error = %e, "the end of the log was not recorded in the manifest");
         }
     }
 
     /// Gives up what holds memory that others need to go on, of a collection whose writing has stopped. It is read no more: its newest points
     /// are in its log alone.
-    pub fn give_way(&self) {
+    pub fn release_newest_points(&self) {
         let mut writer = self.writer();
         let why = writer.stopped.clone().unwrap_or_default();
         let what = format!(
-            "writes have stopped until a restart: {why}; the newest points had to make way for other collections' writes, a restart reads them from the log"
+            "writes have stopped until a restart: {why}; the newest points were evicted for other collections' writes, and a restart reads them from the log"
         );
         // In this order, as for `live_view`.
         let _ = self.gave_way.set(Error::new(ErrorKind::CollectionClosed, what));
         writer.let_go();
         self.view.store(Arc::new(writer.view()));
-        tracing::warn!(collection = %self.id, "a collection whose writes have stopped is read no more: others need the memory of its newest points");
+        tracing::warn!(collection = %self.id, "a collection whose writes have stopped can't be read any more: others need the memory of its newest points");
     }
 
     /// Shows readers the writer's state. Not after a failure: a group may be applied in part, and stays unseen.
@@ -258,7 +258,7 @@ impl Core {
             return Err(Error::new(
                 ErrorKind::Busy,
                 format!(
-                    "{QUEUE_OPS_MAX} updates wait already, as many as may. This passes by itself: try again in a second, or send larger batches one after the other"
+                    "the queue is full: {QUEUE_OPS_MAX} updates wait. Try again in a second, or send larger batches one after another"
                 ),
             ));
         }

@@ -32,7 +32,7 @@ use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
 use crate::residency::names;
 use crate::schema::Slots;
-use crate::segment::{Shelf, graph_width};
+use crate::segment::{FileContext, graph_width};
 use crate::sharding::{self, Shard, ShardSet};
 use crate::shared::{JobArena, Shared};
 use crate::snapshot::SnapshotDir;
@@ -43,25 +43,25 @@ use crate::write::group_commit::{ROOM_POLL, Turn};
 const SLOT_READS: usize = 64;
 /// Reads in flight of the writer and of a job.
 const BACKGROUND_READS: usize = 32;
-/// Buffers of the writer: it reads single rows.
+/// Buffers of the writer, which reads single rows.
 const BACKGROUND_BYTES: u64 = 128 << 10;
-/// Where snapshots go when nothing else is said.
+/// Default snapshot directory.
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
-/// How an engine is opened.
+/// Options for opening an engine.
 pub struct EngineOptions {
     /// The division of the RAM (`docs/memory.md`).
     pub budget: BudgetTable,
-    /// Where all reservations are held; its limit is `budget.ledger_limit()`.
+    /// The ledger of all reservations; its limit is `budget.ledger_limit()`.
     pub ledger: Arc<Ledger>,
-    /// New at each start: log files get their salts from it.
+    /// A new seed for each start: log files get their salts from it.
     pub seed: u64,
-    /// Length of log files: disk that even an empty collection takes. `None`: half of the row `write buffers`, 8 MiB at most.
+    /// Length of log files, which even an empty collection takes on disk. `None`: half of the row `write buffers`, 8 MiB at most.
     pub log_file_bytes: Option<u64>,
 }
 
 impl EngineOptions {
-    /// For an engine inside another program, that takes `memory_bytes` in all. As many threads as `search_threads` search at once.
+    /// Options for an engine inside another program, with `memory_bytes` in all. `search_threads` searches run at once.
     pub fn in_process(memory_bytes: u64, search_threads: usize) -> Result<EngineOptions> {
         let request = BudgetRequest::in_process(memory_bytes, search_threads);
         let budget = BudgetTable::plan(request)?;
@@ -78,7 +78,7 @@ impl EngineOptions {
 /// The table of names.
 pub(crate) type Names = names::Names<Arc<Collection>>;
 
-/// Which collections a start opens, as far as there is room.
+/// The collections that a start opens, if there is room.
 #[derive(Clone, Copy)]
 pub(crate) enum AtStart<'a> {
     /// Those of these names are closed.
@@ -86,21 +86,21 @@ pub(crate) enum AtStart<'a> {
     Nothing,
 }
 
-/// How often a new collection looks again whether others' points were flushed: for two seconds.
+/// How often a new collection checks whether others' points were flushed: for two seconds.
 pub(crate) const CREATE_TRIES: u32 = 100;
 
-/// A search slot's work.
+/// A job for a search slot.
 pub type SlotJob = Box<dyn FnOnce(&mut Scratch) + Send>;
 
-/// Reader, buffers and heap of one search at a time; each belongs to a thread.
+/// A search slot: reader, buffers and heap for one search at a time; each belongs to a thread.
 pub struct Slot {
     scratch: Scratch,
-    /// Of a slot outside: its place among them.
+    /// The place of a slot outside the engine's threads.
     _place: Option<Place>,
 }
 
 impl Slot {
-    /// Runs `job` here and now; `None` if it panicked. The slot goes on.
+    /// Runs `job` on this thread; `None` if it panicked. The slot stays usable.
     pub fn run<T>(&mut self, job: impl FnOnce(&mut Scratch) -> T) -> Option<T> {
         self.scratch.rare().work();
         let run = std::panic::AssertUnwindSafe(|| job(&mut self.scratch));
@@ -114,7 +114,7 @@ impl Slot {
     }
 }
 
-/// One of the places of [`BudgetTable::slots_outside`], free again when it is dropped.
+/// One of the places of [`BudgetTable::slots_outside`], freed on drop.
 struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -131,17 +131,17 @@ pub struct Engine {
     cache: Arc<BlockCache>,
     consumers: Consumers,
     names: Mutex<Names>,
-    /// Told when a collection was loaded or unloaded.
+    /// Notified when a collection was loaded or unloaded.
     pub(crate) moved: Condvar,
     /// RAM of the catalog.
     listed: Mutex<Reservation>,
     slots: Arc<SlotQueue>,
-    /// Slots that threads of the caller's hold.
+    /// Slots held by the caller's threads.
     slots_outside: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Opened when first asked for, unless it was given.
+    /// Opened on first use, unless it was given.
     snapshots: Mutex<Option<SnapshotDir>>,
-    /// Collections take turns at having their recall measured.
+    /// Whose turn it is to have its recall measured.
     monitored: AtomicU64,
     _lock: Box<dyn Send + Sync>,
 }
@@ -154,16 +154,16 @@ struct Consumers {
     updates: Consumer,
     collections: Consumer,
     slots: Consumer,
-    /// Scratch beside the slots: the writer's, and of callers outside.
+    /// Scratch beside the slots: the writer's and outside callers'.
     extra: Consumer,
-    /// What snapshots are copied through.
+    /// Copy buffers of snapshots.
     snapshots: Consumer,
 }
 
 #[derive(Default)]
 struct SlotQueue {
     jobs: Mutex<(VecDeque<SlotJob>, bool)>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl SlotQueue {
@@ -176,7 +176,7 @@ impl SlotQueue {
             if guard.1 {
                 return None;
             }
-            guard = locks::wait(&self.told, guard);
+            guard = locks::wait(&self.changed, guard);
         }
     }
 }
@@ -184,13 +184,13 @@ impl SlotQueue {
 impl Engine {
     /// Takes the directory's lock, recovers every collection, starts the threads.
     ///
-    /// A collection that can't be opened is closed ([`ErrorKind::CollectionClosed`]), and the others are there. Refused when the directory or its catalog
-    /// can't be read, and when a budget, the disk or the file descriptors don't do.
+    /// A collection that can't be opened is closed ([`ErrorKind::CollectionClosed`]), and the others are usable. It is an error if the directory or its
+    /// catalog can't be read, and if the budget, the disk or the file descriptors don't suffice.
     pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
         Engine::open_without(storage, options, &[])
     }
 
-    /// The same; the collections of these names stay closed, their files untouched.
+    /// The same, but collections with these names stay closed and their files unchanged.
     pub fn open_without(
         storage: Arc<dyn Storage>,
         options: EngineOptions,
@@ -201,8 +201,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Recovers as [`Engine::open`] does, which may write, and starts no threads: for whoever only looks. Updates are refused; no job
-    /// is done unless it is asked for.
+    /// Recovers as [`Engine::open`] does, which may write, but starts no threads: for reading. Updates are refused, and jobs run
+    /// only on request.
     pub fn open_without_threads(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
         let engine = Engine::recovered(storage, options, AtStart::AllBut(&[]))?;
         engine.names().read_only = true;
@@ -311,7 +311,7 @@ impl Engine {
                 Err(e) if e.is_shortage() && self.has_loaded() => break,
                 Err(e) if e.is_shortage() => {
                     let what = format!(
-                        "{e}; it opens where there is more, and the others without it (`--skip-collection {name}`)"
+                        "{e}; give more memory to open it, or start without it (`--skip-collection {name}`)"
                     );
                     return Err(Error::new(e.kind(), what).at(name));
                 }
@@ -326,22 +326,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Those that a start is told not to open.
+    /// Closes the collections that a start must not open.
     fn close_skipped(&self, skip: &[String]) -> Result<()> {
         let mut names = self.names();
         for name in skip {
             let Some(entry) = names.entry(name) else {
-                let what = format!("Not found: Collection `{name}`, which is to be skipped, doesn't exist!");
+                let what =
+                    format!("Not found: Collection `{name}`, named by --skip-collection, doesn't exist!");
                 return Err(Error::not_found(what));
             };
-            let why = Error::new(ErrorKind::CollectionClosed, "it was to be skipped");
+            let why = Error::new(ErrorKind::CollectionClosed, "it was skipped by --skip-collection");
             let closed = ClosedCollection::new(entry, None, why);
             names.closed.insert(name.clone(), closed);
         }
         Ok(())
     }
 
-    /// A collection that the catalog lists: its directory, and those of its shards.
+    /// Opens a collection that the catalog lists: its directory, and those of its shards.
     pub(crate) fn reopen(&self, entry: &CollectionEntry, lookup: &mut Lookup) -> Result<Arc<Collection>> {
         let memtables = &self.consumers.memtables;
         let mut open = |id: &str| {
@@ -364,8 +365,8 @@ impl Engine {
         Ok(self.register_keyed(core, shards))
     }
 
-    /// Removes a directory that the catalog doesn't list, if it was dropped, or never finished. One of a number that the catalog
-    /// hasn't given away yet, with points in it, is of a newer catalog that is missing: it is somebody's data.
+    /// Removes a directory that the catalog doesn't list, if it was dropped or never finished. A directory with points whose number the catalog
+    /// hasn't assigned yet belongs to a newer catalog that is missing: it is data, and stays.
     fn clear_away(&self, id: &str, catalog: &Catalog) -> Result<()> {
         if number_of(id).is_some_and(|number| number < catalog.next_id) {
             return Ok(self.storage.remove_subdir(id)?);
@@ -389,7 +390,7 @@ impl Engine {
         }
     }
 
-    /// From here on the engine's threads work for it.
+    /// Registers a collection with the engine's threads.
     pub(crate) fn enroll(&self, core: Core) -> Arc<Core> {
         let core = Arc::new(core);
         let mut collections = whole(&self.shared.collections);
@@ -401,14 +402,14 @@ impl Engine {
         Arc::new(Collection::new(self.enroll(core)))
     }
 
-    /// A collection whose points are in shards.
+    /// Registers a collection with shard keys.
     pub(crate) fn register_keyed(&self, core: Core, shards: Vec<(&ShardEntry, Core)>) -> Arc<Collection> {
         let settings = self.enroll(core);
         let shard = |(entry, core): (&ShardEntry, Core)| {
             let core = self.enroll(core);
             // What was cut off between two shards. It may fail for want of memory: then the next change of settings ends it.
             if let Err(error) = core.guarded(|| sharding::align(&settings, &core)) {
-                tracing::warn!(shard = %entry.key, %error, "a shard hasn't the settings of its collection yet");
+                tracing::warn!(shard = %entry.key, %error, "a shard doesn't have the settings of its collection yet");
             }
             Arc::new(Shard {
                 key: Arc::new(entry.key.clone()),
@@ -432,7 +433,7 @@ impl Engine {
     fn parts(&self, id: &str) -> Result<Parts> {
         Ok(Parts {
             id: id.to_string(),
-            shelf: Shelf {
+            file_context: FileContext {
                 storage: self.storage.subdir(id)?,
                 cache: self.cache.clone(),
                 metadata: self.consumers.metadata.clone(),
@@ -525,7 +526,7 @@ impl Engine {
         }
     }
 
-    /// Which collections there are. Nobody can go on without: where a thread panicked while it changed that, the catalog on disk tells.
+    /// The table of names. If a thread panicked while it changed the table, the process ends: the catalog on disk has the truth.
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(|_| Engine::end_of_names())
     }
@@ -553,19 +554,19 @@ impl Engine {
         !self.names().loaded.is_empty()
     }
 
-    /// Asks for what write buffers hold to be flushed.
+    /// Requests a flush of the write buffers.
     pub(crate) fn ask_for_room(&self) {
         self.shared.room_wanted_for_new.store(true, Ordering::Release);
         self.shared.want_room();
     }
 
-    /// `AlreadyExists` when a collection has the name, `BadInput` when an alias has it. Any name will do here; the server lets
-    /// through what the API allows (1 to 255 bytes, none of `<>:"/\|?*`), and reaches no other.
+    /// Creates a collection. `AlreadyExists` if a collection has the name, `BadInput` if an alias has it. Any name is allowed here; the server
+    /// only allows the API's names (1 to 255 bytes, none of `<>:"/\|?*`), and can't reach others.
     pub fn create_collection(&self, name: &str, config: CollectionConfig) -> Result<()> {
         self.in_room(|| self.create_in_room(name, config.clone()))
     }
 
-    /// Tries again while the share of memtables is full of other collections' points: on disk they don't need it. Collections that nobody uses make way.
+    /// Retries while other collections' points fill the share of memtables, until they are flushed. Unused collections are unloaded.
     fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..CREATE_TRIES {
             self.make_room(1);
@@ -589,7 +590,7 @@ impl Engine {
         make()
     }
 
-    /// An empty shard of a collection with these settings, which no catalog lists yet.
+    /// Creates an empty shard with these settings, which no catalog lists yet.
     pub(crate) fn new_shard(&self, (config, slots): (CollectionConfig, Slots)) -> Result<Arc<Core>> {
         self.in_room(|| {
             let parts = self.new_parts()?;
@@ -645,7 +646,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes the settings that may change.
+    /// Changes the settings that can be changed.
     pub fn update_collection(
         &self,
         name: &str,
@@ -659,7 +660,7 @@ impl Engine {
         }
     }
 
-    /// `false` when there was none.
+    /// Deletes a collection; `false` if there was none.
     pub fn delete_collection(&self, name: &str) -> Result<bool> {
         let (entry, collection) = {
             let mut names = self.settled_names(name);
@@ -681,7 +682,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Ends a collection that no name leads to any more, and removes its directory.
+    /// Closes a collection without a name, and removes its directory.
     pub(crate) fn retire(&self, core: &Core) {
         core.dropped.store(true, Ordering::Release);
         // A job that is under way ends first: it may be writing into the directory.
@@ -701,7 +702,7 @@ impl Engine {
         }
     }
 
-    /// What a collection that isn't in the catalog yet is opened with, under a number that was never used.
+    /// The parts of a new collection that isn't in the catalog yet, with a number that was never used.
     pub(crate) fn new_parts(&self) -> Result<Parts> {
         self.make_room(1);
         let mut names = self.names();
@@ -722,7 +723,7 @@ impl Engine {
         self.names().target(name).to_string()
     }
 
-    /// Snapshots go there from now on: to be said before the first is asked for.
+    /// Sets the snapshot directory; call it before the first snapshot.
     pub fn set_snapshots(&self, storage: Arc<dyn Storage>) -> Result<()> {
         let dir = SnapshotDir::open(storage)?;
         *whole(&self.snapshots) = Some(dir);
@@ -743,12 +744,12 @@ impl Engine {
         &self.consumers.snapshots
     }
 
-    /// A number that no other call gets.
+    /// A unique number.
     pub(crate) fn unique(&self) -> u64 {
         self.shared.salt() >> 1
     }
 
-    /// Of all collections, in RAM or not, also of closed ones; sorted.
+    /// The names of all collections, loaded or not, including closed ones; sorted.
     pub fn collection_names(&self) -> Vec<String> {
         let names = self.names();
         let all = names.catalog.collections.iter();
@@ -759,14 +760,14 @@ impl Engine {
         self.names().catalog.collections.len()
     }
 
-    /// Names by what [`Collection::id`] says.
+    /// Names by [`Collection::id`].
     pub fn names_by_id(&self) -> BTreeMap<String, String> {
         let names = self.names();
         let all = names.catalog.collections.iter();
         all.map(|entry| (entry.id.clone(), entry.name.clone())).collect()
     }
 
-    /// Names of those that aren't open, and what their opening met.
+    /// Names of closed collections, with the error of their opening.
     pub fn closed_collections(&self) -> Vec<(String, Error)> {
         let names = self.names();
         let of = |(name, closed): (&String, &ClosedCollection)| (name.clone(), closed.why().clone());
@@ -789,7 +790,7 @@ impl Engine {
         self.commit(&mut names, catalog)
     }
 
-    /// Those that were set last, before a restart too.
+    /// The quotas that were set last, also before a restart.
     pub fn quotas(&self) -> Result<Option<QuotaConfig>> {
         let quotas = self.names().catalog.quotas.clone();
         let read = serde_json::from_value(quotas);
@@ -823,45 +824,45 @@ impl Engine {
         }
     }
 
-    /// Takes what a catalog needs in RAM.
+    /// Reserves the memory of a catalog.
     fn hold_listed(&self, catalog: &Catalog) -> Result<()> {
         let mut listed = whole(&self.listed);
         capacity::list(&self.options.budget, &mut listed, catalog)
     }
 
-    /// What syncs of the log and background jobs take.
+    /// Times of log syncs and background jobs.
     pub fn watch(&self) -> &Watch {
         &self.shared.watch
     }
 
-    /// Bytes of cached codes, vectors and records that gave way to who needed the memory, since the start.
+    /// Bytes of cached codes, vectors and records evicted for reservations, since the start.
     pub fn evicted_bytes(&self) -> u64 {
         self.consumers.caches.evicted_bytes()
     }
 
-    /// Searches that wait for a search thread.
+    /// Number of searches waiting for a search thread.
     pub fn searches_waiting(&self) -> usize {
         whole(&self.slots.jobs).0.len()
     }
 
-    /// Runs `job` on a search slot's thread. `Busy` when the queue is full.
+    /// Runs `job` on a search thread. `Busy` if the queue is full.
     pub fn run(&self, job: SlotJob) -> Result<()> {
         let mut guard = whole(&self.slots.jobs);
         if guard.1 {
             return Err(Error::new(ErrorKind::Closed, "the server is shutting down"));
         }
         if guard.0.len() >= SEARCH_QUEUE_MAX {
-            let what = "searches wait. This passes by itself: try again in a second, or send fewer at once";
+            let what = "searches wait, the queue is full. Try again in a second, or send fewer at once";
             return Err(Error::new(ErrorKind::Busy, format!("{SEARCH_QUEUE_MAX} {what}")));
         }
         guard.0.push_back(job);
         drop(guard);
-        self.slots.told.notify_one();
+        self.slots.changed.notify_one();
         Ok(())
     }
 
-    /// Measures the recall of one real query on a search slot, unless searches wait for one; if no query was kept, the next
-    /// of each collection is. Whether one is measured now. To be called at leisure, e.g. every ten seconds.
+    /// Measures the recall of one real query on a search slot, unless searches wait for one. If no query was kept, the next one
+    /// of each collection will be. Returns whether one is measured now. Call it now and then, e.g. every ten seconds.
     pub fn monitor_recall_once(&self) -> bool {
         let collections: Vec<_> = self.loaded_collections();
         let turn = self.monitored.fetch_add(1, Ordering::Relaxed) as usize;
@@ -910,29 +911,29 @@ impl Engine {
         &self.cache
     }
 
-    /// What is known of records that are kept one by one.
+    /// Statistics of the record cache.
     pub fn records(&self) -> RecordStats {
         self.consumers.caches.records.stats()
     }
 
-    /// Collections that take no more writes until a restart, after a failed write to log or manifest, or a fault of the program.
+    /// Number of collections that take no more writes until a restart, after a failed write to log or manifest, or a program fault.
     pub fn stopped_collections(&self) -> usize {
         let stopped = |core: &&Arc<Core>| !core.is_dropped() && core.has_stopped.load(Ordering::Acquire);
         self.shared.live_collections().iter().filter(stopped).count()
     }
 
-    /// Readiness: false at the end, and where no collection takes writes any more.
+    /// Readiness: false after [`Engine::close`], and if no collection takes writes any more.
     pub fn writable(&self) -> bool {
         let stopped = self.stopped_collections();
         let names = self.names();
         !self.shared.is_closed() && (stopped == 0 || stopped < names.catalog.directories().count())
     }
 
-    /// Flushes nothing (the log has it all), stops the threads. The lock goes with the last handle.
+    /// Stops the threads without a flush, because the log has everything. Dropping the last handle releases the lock.
     pub fn close(&self) {
         self.shared.close();
         whole(&self.slots.jobs).1 = true;
-        self.slots.told.notify_all();
+        self.slots.changed.notify_all();
         let threads = std::mem::take(&mut *whole(&self.threads));
         let own = std::thread::current().id();
         for thread in threads {
@@ -954,28 +955,28 @@ impl Drop for Engine {
     }
 }
 
-/// Runs what all collections depend on. What panics at one of them is caught where it is ([`Core::guarded`]); a panic beside that is one of
-/// what all share, which can't be trusted any more.
+/// Runs the work that all collections depend on. Panics in one collection's work are caught there ([`Core::guarded`]). Any other panic concerns
+/// shared state, which can't be trusted any more.
 fn or_end(thread: &str, body: impl FnOnce()) {
     if let Err(error) = caught(body) {
         end(&format!("the {thread} thread panicked: {error}"));
     }
 }
 
-/// What was acknowledged is in the logs: the process ends, and recovers at its next start.
+/// Ends the process. The logs have everything acknowledged, and the next start recovers.
 fn end(why: &str) -> ! {
     tracing::error!("the process ends: {why}");
     std::process::abort();
 }
 
-/// Most that data kept in RAM for speed may take of `pinned`: the rest is for what segments can't be read without.
+/// The most that cached data may take of `pinned`: the rest is for files that segments need to be readable.
 fn pinned_bytes_max(pinned: u64) -> u64 {
     const METADATA_MIN: u64 = 2_500_000;
     pinned - (pinned / 32).max(METADATA_MIN).min(pinned / 2)
 }
 
-/// Threads of an index build: it computes all the time, while searches wait for the disk, so more than there are cores
-/// gain nothing and each takes a share of the scratch.
+/// Threads of an index build. It computes all the time, while searches wait for the disk: more threads than cores
+/// gain nothing, and each takes a share of the scratch.
 fn build_threads(search_threads: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     search_threads.clamp(1, cores)

@@ -1,4 +1,4 @@
-//! One opaque error that answers questions.
+//! The engine's one opaque error; callers ask it questions.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
 use ramlet_memory::{OverBudget, TooSmall};
 
-use crate::memory::words::refusal;
+use crate::memory::words::{WAITING_HELPS, refusal};
 
 /// Any failure of the engine. Ask it what it is; print it to say what and where.
 #[derive(Debug, Clone)]
@@ -107,10 +107,9 @@ impl Error {
         if self.kind != ErrorKind::OverBudget {
             return self;
         }
-        // What passes by itself doesn't here.
-        let what = self.message.split(". This passes").next().unwrap_or_default();
+        let what = self.message.split(WAITING_HELPS).next().unwrap_or_default();
         let message = format!(
-            "{what}. This doesn't pass by itself: delete points or collections, or start with a larger --memory"
+            "{what}. Waiting doesn't help: delete points or collections, or start with a larger --memory"
         );
         Error {
             kind: ErrorKind::MemoryFull,
@@ -215,17 +214,17 @@ mod tests {
         };
         let busy = Error::from(refused(2_000_000));
         assert_eq!(busy.kind(), ErrorKind::OverBudget);
-        assert!(busy.to_string().contains("This passes by itself"), "{busy}");
+        assert!(busy.to_string().ends_with(WAITING_HELPS), "{busy}");
         let full = busy.for_good();
         assert_eq!(full.kind(), ErrorKind::MemoryFull);
         assert!(full.is_over_budget() && full.budget_bytes().is_some());
         let said = full.to_string();
         assert!(
-            said.contains("needs 2.0 MB, 1.0 MB of 3.0 MB are free now"),
+            said.contains("needs 2.0 MB, but only 1.0 MB of 3.0 MB are free now"),
             "{said}"
         );
         assert!(
-            said.contains("doesn't pass by itself") && !said.contains("This passes"),
+            said.contains("Waiting doesn't help") && !said.contains("Waiting helps"),
             "{said}"
         );
         // What could never be had stays so.

@@ -1,4 +1,4 @@
-//! What a collection tells of itself.
+//! A collection's information for clients.
 
 use crate::types::CollectionConfig;
 

@@ -1,5 +1,5 @@
-//! The one decision about a vector's rows in a segment: which index, which codes with how many sub-quantizers, and which of them may be in RAM. Pure:
-//! the planner, the build of a segment and its opening ask here, and nobody else decides.
+//! The layout decision for a segment's vectors: which index, which codes with how many sub-quantizers, and which of them may be in RAM. It is a
+//! pure function; the planner, the build and the opening all call it.
 
 use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};
@@ -333,11 +333,11 @@ fn leave_out_what_does_not_fit(codes: &mut Vec<(Component, CodeKind)>, dims: usi
 
 /// Vectors of so many times the bytes of SQ8 rows are worth a file of these, where they are read by the dozen: four of vectors of
 /// floats lie in a page's place, two of half floats.
-const COMPACT_LEAST: f64 = 1.5;
+const SQ8_SAVING_MIN: f64 = 1.5;
 
 /// Whether vectors of so many bytes are.
 fn sq8_is_worth_it(row_bytes: u64, dims: u64) -> bool {
-    row_bytes as f64 >= COMPACT_LEAST * CodeKind::Sq8.row_bytes(dims as usize, 0) as f64
+    row_bytes as f64 >= SQ8_SAVING_MIN * CodeKind::Sq8.row_bytes(dims as usize, 0) as f64
 }
 
 /// Whether searches with the best of these codes that fit in `room` would read SQ8 rows.
@@ -489,7 +489,7 @@ fn kinds_wished(vector: &VectorField) -> Vec<CodeKind> {
 }
 
 /// Whether an index that was built with codes `built` would get others now, because the settings have changed.
-pub fn wants_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
+pub fn needs_other_codes(vector: &VectorField, built: &[CodeKind]) -> bool {
     // What is left over makes searching no worse where it is missing; and product codes may stand in for others.
     let asked = vector.settings.quantization.is_some();
     let products_count = asked && !fits_room(vector);
@@ -535,7 +535,7 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: Rows, built: &[C
 }
 
 /// What SQ8 rows add to the worth of product codes: a fourth to a third of the reads is spared.
-const COMPACT_WORTH: f64 = 0.4;
+const SQ8_WORTH: f64 = 0.4;
 
 /// The better the more reads the best of these codes spare, of those that fit in `room`; 0 where none does.
 fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
@@ -543,7 +543,7 @@ fn worth(codes: &[CodeKind], dims: usize, rows: u32, room: u64) -> f64 {
     let fits = |bytes: u64, worth: f64| if bytes <= room { worth } else { 0.0 };
     let subquantizers = |m: u16| f64::from(m) / dims as f64;
     let sq8 = match codes.contains(&CodeKind::Sq8) {
-        true => COMPACT_WORTH,
+        true => SQ8_WORTH,
         false => 0.0,
     };
     let one = |kind: &CodeKind| match *kind {
@@ -881,7 +881,7 @@ mod tests {
                         _ => wanted == built,
                     };
                     assert_eq!(
-                        wants_other_codes(asked, &built),
+                        needs_other_codes(asked, &built),
                         !serve,
                         "{dim}: {built:?}, {settings}"
                     );

@@ -1,7 +1,7 @@
 //! Ramlet's engine: collections of points on disk inside a RAM budget.
 //!
-//! An [`Engine`] has a directory to itself: another one that opens it, in this process or the next, is refused. It starts threads for
-//! writes and upkeep; searches run on the caller's, each with a [`Scratch`] of its own, or on search threads ([`Engine::run`]).
+//! Only one [`Engine`] can open a directory, in this process or another. It starts threads for
+//! writes and background jobs. Searches run on the caller's thread, each with its own [`Scratch`], or on search threads ([`Engine::run`]).
 //! An update is durable and searchable when [`Collection::update`] returns.
 //!
 //! ```
@@ -42,7 +42,7 @@
 //!
 //! docs.update(UpdateOp::Delete(PointsSelector::Ids(vec![PointId::Num(1)])))?;
 //! assert_eq!(docs.count(None, true, &mut scratch)?, 0);
-//! // The lock goes with the last handle of the engine; what a collection's handle is asked from then on to write is refused.
+//! // Dropping the last handle of the engine releases the lock. A collection's handle then refuses writes.
 //! drop(engine);
 //! # std::fs::remove_dir_all(&directory)?;
 //! # Ok(())

@@ -1,4 +1,4 @@
-//! What can be asked of a collection.
+//! Requests to a collection.
 
 use ramlet_io::Stages;
 
@@ -7,14 +7,14 @@ use crate::filter::Filter;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
 use crate::vector::Vector;
 
-/// Which points an update concerns.
+/// The points of an update.
 #[derive(Debug, Clone)]
 pub enum PointsSelector {
     Ids(Vec<PointId>),
     Filter(Filter),
 }
 
-/// How an upsert treats what is there (`update_mode` of the API).
+/// How an upsert treats existing points (the API's `update_mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpdateMode {
     #[default]
@@ -26,7 +26,7 @@ pub enum UpdateMode {
 /// A change. It is resolved to ids and whole values before it is logged, so that replay needs no filter.
 #[derive(Debug, Clone)]
 pub enum UpdateOp {
-    /// `filter` (the API's `update_filter`): existing points that don't match it are left alone.
+    /// `filter` (the API's `update_filter`): existing points that don't match it are unchanged.
     Upsert {
         points: Vec<Point>,
         filter: Option<Filter>,
@@ -80,7 +80,7 @@ impl UpdateOp {
     }
 }
 
-/// Whole points as columns, borrowed from whoever has them: arrays of a caller in process.
+/// Whole points as columns, borrowed from the caller's arrays.
 ///
 /// ```
 /// # use ramlet::{PointId, PointRows};
@@ -89,15 +89,15 @@ impl UpdateOp {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PointRows<'a> {
-    /// As in [`UpdateOp::Upsert`], of an id that comes twice the last one stays.
+    /// As in [`UpdateOp::Upsert`], the last point of a repeated id stays.
     pub ids: &'a [PointId],
     /// Dense vectors by name, row after row: as many numbers as there are ids times the dimension.
     pub vectors: &'a [(&'a str, &'a [f32])],
-    /// A JSON object as text for each id, empty where there is no payload; or nothing at all.
+    /// A JSON object as text for each id, empty without payload; or an empty slice.
     pub payloads: &'a [Vec<u8>],
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpdateResult {
     /// The log position: the API's `operation_id`.
@@ -108,33 +108,33 @@ pub struct UpdateResult {
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryVector {
     Vector(Vector),
-    /// The stored vector of this point, which is itself left out of the hits.
+    /// The stored vector of this point, which is excluded from the hits.
     Id(PointId),
 }
 
-/// Search effort asked by the request; unset means calibrated.
+/// Search parameters of a request; unset means calibrated.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SearchParams {
-    /// Scan everything.
+    /// Compare all vectors.
     pub exact: bool,
     pub hnsw_ef: Option<usize>,
-    /// Pass over large segments that have no index (yet).
+    /// Skip large segments without an index.
     pub indexed_only: bool,
-    /// Own addition: recall@k to reach, above 0 and below 1.
+    /// Our own: recall@k to reach, above 0 and below 1.
     pub recall: Option<f32>,
     pub quantization: QuantizationParams,
-    /// Own addition: tell how each segment was searched ([`SearchResponse::explain`]).
+    /// Our own: report how each segment was searched ([`SearchResponse::explain`]).
     pub explain: bool,
-    /// Whose statistics weigh the dimensions of a sparse query. Set, it must be able to act: the vector's modifier is IDF.
+    /// The statistics that weight a sparse query's dimensions. It needs a vector with the IDF modifier.
     pub idf: Option<Idf>,
 }
 
 /// The points over which the frequencies of a sparse query's dimensions are counted (`idf` of the API's search parameters).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Idf {
-    /// Those of the whole collection, as when nothing is said.
+    /// The whole collection, the default.
     Global,
-    /// Those that match: each of them is read once for a query.
+    /// The matching points: a query reads each of them once.
     Corpus(Box<Filter>),
 }
 
@@ -145,7 +145,7 @@ pub struct QuantizationParams {
     pub ignore: bool,
     /// Read the vectors of all hits (`true`), of none (`false`), or of those that codes can't decide about (unset).
     pub rescore: Option<bool>,
-    /// Look at so many times the hits wanted before vectors are read; at least 1.
+    /// How many times the wanted hits to consider before vectors are read; at least 1.
     pub oversampling: Option<f32>,
 }
 
@@ -184,7 +184,7 @@ pub struct OrderBy {
 #[derive(Debug, Clone)]
 pub struct ScrollRequest {
     pub filter: Option<Filter>,
-    /// First id to give (inclusive).
+    /// First id of the page (inclusive).
     pub offset: Option<PointId>,
     pub limit: usize,
     pub order_by: Option<OrderBy>,
@@ -196,19 +196,19 @@ pub struct ScrollRequest {
 #[derive(Debug, Clone, Default)]
 pub struct ScrollPage {
     pub points: Vec<crate::types::Record>,
-    /// The id to go on from; `None` at the end, and always with `order_by`.
+    /// The offset of the next page; `None` at the end, and always with `order_by`.
     pub next: Option<PointId>,
 }
 
-/// What a search cost.
+/// The cost of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchCost {
     pub rows_scanned: u64,
-    /// Rows of which codes were compared.
+    /// Rows whose codes were compared.
     pub codes_scanned: u64,
-    /// Of those, rows that the coarsest code didn't rule out.
+    /// Rows that the first code didn't rule out.
     pub survivors: u64,
-    /// Rows of which finer codes were compared.
+    /// Rows whose finer codes were compared.
     pub extended_scored: u64,
     /// Rows read because codes couldn't decide about them.
     pub rows_read: u64,
@@ -216,19 +216,19 @@ pub struct SearchCost {
     pub probes: u64,
     pub disk_reads: u64,
     pub disk_bytes: u64,
-    /// Rows whose payloads a filter was asked about, one by one.
+    /// Rows whose payloads were checked one by one for a filter.
     pub payloads_checked: u64,
-    /// Nanoseconds in the engine, and of these what waited for reads; 0 without a clock ([`crate::Scratch::set_clock`]), as all times here.
+    /// Nanoseconds in the engine, and the part that waited for reads. 0 without a clock ([`crate::Scratch::set_clock`]), like all times here.
     pub total_ns: u64,
     pub waited_ns: u64,
-    /// Batches of reads that were waited for.
+    /// Batches of reads that the search waited for.
     pub read_waits: u64,
     /// Of `total_ns`: fetching ids, payloads and vectors of the hits.
     pub collect_ns: u64,
 }
 
 impl SearchCost {
-    /// Adds what comparing in one segment or memtable cost. Reads are counted by the thread's I/O, those of ids and payloads too.
+    /// Adds the cost of one segment or memtable. The thread's I/O counts reads, including those of ids and payloads.
     pub(crate) fn add(&mut self, part: &Explained) {
         self.rows_scanned += part.rows_scored;
         self.codes_scanned += part.codes_scanned;
@@ -251,12 +251,12 @@ impl SearchCost {
     }
 }
 
-/// Hits, best first, and what they cost.
+/// Hits, best first, and their cost.
 #[derive(Debug, Clone, Default)]
 pub struct SearchResponse {
     pub hits: Vec<ScoredPoint>,
     pub cost: SearchCost,
-    /// When asked for: one entry for each segment and memtable.
+    /// If requested, one entry for each segment and memtable.
     pub explain: Vec<Explained>,
 }
 
@@ -276,9 +276,9 @@ pub struct Explained {
     /// indexes name; "graph"; "lists": the inverted lists of a sparse query; "none": no row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,
-    /// Rows that the payload indexes leave; `None`: all.
+    /// Candidate rows of the payload indexes; `None`: all.
     pub candidates: Option<u64>,
-    /// Whether each hit's payload had to be asked as well.
+    /// Whether each hit's payload had to be checked as well.
     pub rechecked: bool,
     /// Share of the rows that was expected to match.
     pub share: Option<f32>,

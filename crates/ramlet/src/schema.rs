@@ -1,4 +1,4 @@
-//! What the rows of a collection consist of: the settings, resolved once for the hot paths.
+//! The schema of a collection's rows: its settings, resolved once for the hot paths.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What all collections of an engine share: its threads' to-do lists, the job lock, salts.
+//! State shared by all collections of an engine: threads' queues, the job lock, salts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,7 +65,7 @@ const INDEX_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
 
 /// Why the maintenance thread goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Due {
+pub enum WakeReason {
     Now,
     Idle,
     Closed,
@@ -264,7 +264,7 @@ impl Shared {
     }
 
     /// Waits until something may be due, or nothing was for a while.
-    pub fn wait_due(&self, idle: Duration) -> Due {
+    pub fn wait_due(&self, idle: Duration) -> WakeReason {
         let due = whole(&self.due);
         let waiting = |due: &mut bool| !*due && !self.is_closed();
         let (mut due, timeout) = self
@@ -272,10 +272,14 @@ impl Shared {
             .wait_timeout_while(due, idle, waiting)
             .unwrap_or_else(PoisonError::into_inner);
         if self.is_closed() {
-            return Due::Closed;
+            return WakeReason::Closed;
         }
         *due = false;
-        if timeout.timed_out() { Due::Idle } else { Due::Now }
+        if timeout.timed_out() {
+            WakeReason::Idle
+        } else {
+            WakeReason::Now
+        }
     }
 
     /// Waits until no job runs; none begins while the guard is held.

@@ -1,4 +1,4 @@
-//! Strict mode: what a collection's settings refuse, told in the API's words.
+//! Strict mode: requests that a collection's settings refuse, with the API's messages.
 //!
 //! The checks are on the engine's own requests, so that every way in asks the same. Rates are counted outside: nothing here
 //! reads a clock; [`Strict::cost_of_filter`] and [`Strict::cost_of`] say what an operation costs.

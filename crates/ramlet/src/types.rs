@@ -1,4 +1,4 @@
-//! The nouns of the engine: ids, vectors, collections' settings.
+//! The engine's basic types: ids, vectors, collections' settings.
 
 use ramlet_format::catalog::ShardKey;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A point's vector as it comes in and goes out, whatever its kind.
+//! A point's vector of any kind, as clients send and receive it.
 
 use serde::{Serialize, Serializer};
 

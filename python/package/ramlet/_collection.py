@@ -25,7 +25,7 @@ _PAGE = 256
 
 
 class Collection:
-    """A handle of a collection by its name; costs nothing, and works again where another one takes the name."""
+    """A handle of a collection by its name. It holds no resources, and also works for a later collection with that name."""
 
     def __init__(self, database: Database, name: str):
         self._db = database
@@ -59,16 +59,16 @@ class Collection:
         """Writes points; returns their ids when all are durable and searchable.
 
         `vectors`: an array (n, dim), a list of lists, a dict of these by vector name, or a frame: a pyarrow table, record batch or reader, a pandas or polars
-        frame, or anything with `__arrow_c_stream__`. Float32 in C order is read where it lies; everything else is converted batch by batch.
-        Sparse vectors are dicts `{"indices", "values"}`, several for a point lists of lists, texts `{"text", "model"}`.
+        frame, or anything with `__arrow_c_stream__`. Float32 in C order is read without a copy; everything else is converted batch by batch.
+        Sparse vectors are dicts `{"indices", "values"}`, multivectors lists of lists, texts `{"text", "model"}`.
 
-        `ids`: integers from 0 to 2**64 - 1, UUIDs, or of a frame the column (default: `id`, where there is one). Without them new UUIDs.
-        `payload`: a list of dicts, or a dict of columns, where None and NaN say that a point lacks the field; of a frame all other columns.
-        `vector_column`: of a frame the column of vectors, or {vector name: column}.
-        `mode`: "upsert" replaces points of the same id, "insert" leaves them alone, "update" leaves others out.
+        `ids`: integers from 0 to 2**64 - 1, UUIDs, or a frame's column (default: `id`, if it exists). Without ids, new UUIDs are generated.
+        `payload`: a list of dicts, or a dict of columns, where None and NaN mean that a point lacks the field. A frame's other columns are its payload.
+        `vector_column`: a frame's column of vectors, or {vector name: column}.
+        `mode`: "upsert" replaces points with the same id, "insert" skips them, "update" writes only them.
         `progress`: called with (done, total) after each batch; or a tqdm bar.
 
-        An interrupted or failed upload leaves the batches before it in place.
+        If an upload fails or is interrupted, the batches before it stay.
         """
         if mode not in ("upsert", "insert", "update"):
             raise BadInputError(f"mode={mode!r}: upsert, insert or update")
@@ -95,7 +95,7 @@ class Collection:
     upsert = add
 
     def _put_json(self, points: list[dict[str, Any]], mode: str, shard_key: str | int | None) -> None:
-        """By the API: for vectors that arrays don't hold. Where the memory doesn't do for all at once, half of them are tried."""
+        """Writes by the API, for vectors that don't fit arrays. If the memory doesn't suffice for all at once, it sends halves."""
         body: dict[str, Any] = {"points": points}
         if mode != "upsert":
             body["update_mode"] = f"{mode}_only"
@@ -111,7 +111,7 @@ class Collection:
             self._put_json(points[half:], mode, shard_key)
 
     def set_payload(self, payload: Mapping[str, Any], ids: Any = None, *, filter: Any = None, where: Mapping[str, Any] | None = None) -> None:
-        """Merges `payload` into that of the points with these ids, or that match."""
+        """Merges `payload` into the payload of the points with these ids, or of the matching points."""
         body = {"payload": payload, **_selected(ids, filter, where)}
         self._db.request("POST", f"{self._path}/points/payload?wait=true", body)
 
@@ -124,9 +124,9 @@ class Collection:
         batch: int = 1_000,
         progress: Any = None,
     ) -> int:
-        """Deletes points: by id from anything that can be iterated, some at a time, or all that match. Returns how many there were.
+        """Deletes points by ids from any iterable, in batches, or all matching points. Returns how many existed.
 
-        `where={}` and `filter={}` say "all"; nothing at all is refused.
+        `where={}` and `filter={}` mean all points; a call without arguments is refused.
         """
         if ids is None:
             selected = _selected(None, filter, where)
@@ -134,7 +134,7 @@ class Collection:
             self._db.request("POST", f"{self._path}/points/delete?wait=true", selected)
             return there
         if filter is not None or where is not None:
-            raise BadInputError("ids, or a filter: not both")
+            raise BadInputError("give ids or a filter, not both")
         before, told = self.count(), Progress(progress, len(ids) if hasattr(ids, "__len__") else None)
         for some in _portions([ids] if _is_one(ids) else ids, batch):
             self._db.request("POST", f"{self._path}/points/delete?wait=true", {"points": some})
@@ -166,11 +166,11 @@ class Collection:
     ) -> Hits:
         """The nearest points of one vector, or of each row of an array.
 
-        `using`: the vector's name, where there are several. `where`: fields that must hold (see `ramlet.where`); `filter`: the API's form; both may be given.
-        `with_payload`: True, names of fields, or {"exclude": names}. `recall`: share of the true nearest to find, as measured when the index was built;
-        `exact`: compare everything; `ef`: search effort by number. Rows are searched on all search threads at once.
+        `using`: the vector's name, if there are several. `where`: conditions on fields (see `ramlet.where`). `filter`: the API's form. Both may be given.
+        `with_payload`: True, names of fields, or {"exclude": names}. `recall`: the recall to reach, as measured at the index build;
+        `exact`: compare all vectors; `ef`: the search effort as a number. All search threads share the rows.
 
-        For texts, sparse vectors, fusion and all else: `query`.
+        For texts, sparse vectors, fusion and everything else use `query`.
         """
         if using is None:
             using = self._main = self._main if self._main is not None else self._the_vector()
@@ -209,20 +209,20 @@ class Collection:
             return names[0] if len(names) == 1 else ""
         if not names:
             raise BadInputError(f"{self.name} has no dense vector: search texts and sparse vectors with query(...)")
-        raise BadInputError(f"{self.name} has the vectors {', '.join(names)}: say which, using={names[0]!r}")
+        raise BadInputError(f"{self.name} has the vectors {', '.join(names)}: choose one with using={names[0]!r}")
 
     def query(self, query: Any = None, *, where: Mapping[str, Any] | None = None, filter: Any = None, **request: Any) -> list[Point]:
-        """A query of the API: texts, sparse vectors, hybrid ones with `prefetch`, fusion, formulas, recommendations, orders.
+        """Runs a query of the API: texts, sparse vectors, hybrid queries with `prefetch`, fusion, formulas, recommendations, orders.
 
-        `query`: whatever the API takes there, arrays too; a str ranks texts by its words in the field `using`. `request`: the API's further fields (`prefetch`, `using`, `limit`,
-        `params`, `score_threshold`, `with_payload`, ...). A dict of the whole request does as well: `query(**request)`.
+        `query`: any query of the API, also with arrays; a str ranks texts by BM25 in the field `using`. `request`: the API's other fields (`prefetch`, `using`, `limit`,
+        `params`, `score_threshold`, `with_payload`, ...). A dict with the whole request works too: `query(**request)`.
         """
         body = _request(query, where, filter, request)
         told = self._db.request("POST", f"{self._path}/points/query", body)
         return [Point.of(point) for point in told["points"]]
 
     def query_groups(self, query: Any = None, *, group_by: str, where: Mapping[str, Any] | None = None, filter: Any = None, **request: Any) -> list[Group]:
-        """The same, gathered by the values of a payload field: `limit` groups of `group_size` points."""
+        """The same, grouped by the values of a payload field: `limit` groups of `group_size` points."""
         body = {**_request(query, where, filter, request), "group_by": group_by}
         told = self._db.request("POST", f"{self._path}/points/query/groups", body)
         return [
@@ -231,7 +231,7 @@ class Collection:
         ]
 
     def explain(self, query: Any = None, *, where: Mapping[str, Any] | None = None, filter: Any = None, **request: Any) -> dict[str, Any]:
-        """How a query is answered: of each segment its index, strategy, candidates, codes and rows compared, reads."""
+        """Explains how a query is executed: for each segment its index, strategy, candidates, codes and rows compared, reads."""
         body = _request(query, where, filter, request)
         body["params"] = {**(body.get("params") or {}), "explain": True}
         return self._db._raw("POST", f"{self._path}/points/query", body).get("explain", {})
@@ -279,7 +279,7 @@ class Collection:
         return self._db.request("POST", f"{self._path}/points/count", body)["count"]
 
     def facet(self, key: str, *, limit: int = 10, filter: Any = None, where: Mapping[str, Any] | None = None) -> dict[Any, int]:
-        """The values of a field that most points have, and how many have each. The field needs an index."""
+        """The most frequent values of a field, with their counts. The field needs an index."""
         body = {"key": key, "limit": limit, "exact": True, "filter": joined(filter, where)}
         told = self._db.request("POST", f"{self._path}/facet", {k: v for k, v in body.items() if v is not None})
         return {hit["value"]: hit["count"] for hit in told["hits"]}
@@ -291,11 +291,11 @@ class Collection:
         return self._db.request("GET", self._path)
 
     def memory(self) -> dict[str, Any]:
-        """Where its bytes are, part by part, and how its vectors are indexed."""
+        """The bytes of each part, in RAM and on disk, and how its vectors are indexed."""
         return self._db.request("GET", f"{self._path}/memory")
 
     def create_index(self, field: str, kind: str | Mapping[str, Any] = "keyword") -> None:
-        """An index of a payload field: filters by it read little. `{"type": "text", "scoring": True}`: texts that `query` ranks."""
+        """Creates an index of a payload field, so that filters read little. `{"type": "text", "scoring": True}` makes texts that `query` can rank."""
         schema = dict(kind) if isinstance(kind, Mapping) else kind
         self._db.request("PUT", f"{self._path}/index?wait=true", {"field_name": field, "field_schema": schema})
 
@@ -303,19 +303,19 @@ class Collection:
         self._db.request("DELETE", f"{self._path}/index/{quote(field, safe='')}?wait=true")
 
     def update(self, **settings: Any) -> None:
-        """Changes settings that may change: those of the API's `PATCH /collections/{name}`."""
+        """Changes settings, as the API's `PATCH /collections/{name}`."""
         self._db.request("PATCH", self._path, settings)
 
     def settle(self) -> None:
-        """Waits until fresh points are in segments, and all indexes are built. Searches need not wait for it."""
+        """Waits until new points are in segments and all indexes are built. Searches needn't wait for it."""
         self._db._core.settle(self.name)
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the collection into a file that isn't there yet; it is used meanwhile."""
+        """Writes a snapshot of the collection into a new file, while it is in use."""
         return self._db._save(f"{self._path}/snapshots", Path(path))
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Replaces the collection by what a snapshot holds."""
+        """Replaces the collection by a snapshot."""
         status, _, answer, numbers = self._db._core.request(
             "POST", f"{self._path}/snapshots/upload?wait=true&priority=snapshot", [], Path(path)
         )
@@ -361,10 +361,10 @@ def _id_list(ids: Any) -> list[Any]:
 def _selected(ids: Any, filter: Any, where: Mapping[str, Any] | None) -> dict[str, Any]:
     if ids is not None:
         if filter is not None or where is not None:
-            raise BadInputError("ids, or a filter: not both")
+            raise BadInputError("give ids or a filter, not both")
         return {"points": _id_list(ids)}
     if filter is None and where is None:
-        raise BadInputError("which points? ids=, where= or filter=; where={} is all of them")
+        raise BadInputError("choose points with ids=, where= or filter=; where={} is all of them")
     return {"filter": joined(filter, where) or {}}
 
 

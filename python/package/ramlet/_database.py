@@ -22,26 +22,26 @@ _DISTANCES = {"cosine": "Cosine", "dot": "Dot", "euclid": "Euclid", "l2": "Eucli
 
 
 def open(path: str | os.PathLike[str], memory: int | str | None = None, *, threads: int | None = None, backend: str = "auto") -> Database:
-    """Opens a directory, and makes it where there is none.
+    """Opens a data directory, and creates it if it is missing.
 
-    `memory`: all that the engine may ever use in this process, in bytes or as `"135MB"`; the interpreter, numpy and your own data come on top. Without it a
-    quarter of the machine's RAM, or of the cgroup's limit. `threads` that search: four a core, fewer in a small budget. `backend`:
+    `memory`: the most that the engine may use in this process, in bytes or as `"135MB"`; the interpreter, numpy and your own data are not included. Default: a
+    quarter of the cgroup's limit, or of the machine's RAM. `threads`: number of search threads; default four per core, fewer in a small budget. `backend`:
     how files are read, `"auto"`, `"io_uring"`, `"pread"` or `"mmap"`.
 
-    Raises `BudgetError` where the memory is too little (with both numbers), `LockedError` where another process has the directory open.
+    Raises `BudgetError` if the memory is too small (with both numbers), and `LockedError` if another process has the directory open.
     """
     given = default_memory() if memory is None else size(memory)
     # Threads and descriptors aren't made for what a name alone would refuse.
     folder = Path(os.fspath(path))
     if folder.exists() and not folder.is_dir():
-        raise BadInputError(f"{folder} is a file: the data is kept in a directory of its own")
+        raise BadInputError(f"{folder} is a file: the data needs a directory")
     return Database(_ramlet.Core(folder, given, threads, backend), folder)
 
 
 def plan(points: int, dim: int, memory: int | str | None = None, *, threads: int | None = None, **spec: Any) -> dict[str, Any]:
-    """What a collection needs and how fast it will be, before there is one; without `memory` with as much as helps.
+    """Predicts the memory and speed of a collection before an upload. Without `memory`, all useful memory is planned.
 
-    `spec`: further fields of a plan (docs/plan.md): `datatype`, `distance`, `recall`, `k`, `payload_bytes`, `ids`, `index`, `hardness`. Speeds are those of the
+    `spec`: further fields of a plan (docs/plan.md): `datatype`, `distance`, `recall`, `k`, `payload_bytes`, `ids`, `index`, `hardness`. Speeds are for the
     reference machine with this one's cores.
     """
     fields = _ramlet.dumps({"points": points, "dim": dim, **spec})
@@ -49,16 +49,16 @@ def plan(points: int, dim: int, memory: int | str | None = None, *, threads: int
 
 
 class Database:
-    """Collections in a directory, within a budget of RAM. Safe to use from several threads; one process at a time."""
+    """Collections in a directory, within a RAM budget. Thread-safe; only one process can open it at a time."""
 
     def __init__(self, core: _ramlet.Core, path: Path):
         self._core = core
         self.path = path
-        # Also where nobody closed it, and at the interpreter's end.
+        # Also if nobody closed it, and at the interpreter's exit.
         self._finalizer = weakref.finalize(self, core.close)
 
     def close(self) -> None:
-        """Ends long calls, waits for the others, gives the memory back and the lock up. Nothing is lost: what was added is in the log."""
+        """Interrupts long calls, waits for the others, frees the memory and releases the lock. No data is lost, because added points are in the log."""
         self._finalizer.detach()
         self._core.close()
 
@@ -88,12 +88,12 @@ class Database:
         exist_ok: bool = False,
         **settings: Any,
     ) -> Collection:
-        """A new collection.
+        """Creates a collection.
 
-        `dim`: of its one unnamed vector. `vectors`: several by name, each a dimension or the API's settings. `sparse`: names of sparse vectors, or their
-        settings. None of these: points with payloads alone. `distance`: cosine, dot, euclid, manhattan. `datatype`: float32, float16, uint8.
+        `dim`: the dimension of its unnamed vector. `vectors`: named vectors, each a dimension or the API's settings. `sparse`: names of sparse vectors, or their
+        settings. Without these, points have only payloads. `distance`: cosine, dot, euclid, manhattan. `datatype`: float32, float16, uint8.
         `indexes`: payload fields and the kind of their index (keyword, integer, float, bool, geo, datetime, uuid, text), or the API's parameters.
-        `settings`: what else the API takes, such as `quantization_config`. With `exist_ok` a collection that is there is returned as it is.
+        `settings`: other settings of the API, such as `quantization_config`. With `exist_ok` an existing collection is returned unchanged.
         """
         if exist_ok and name in self:
             return self.collection(name)
@@ -111,7 +111,7 @@ class Database:
         return collection
 
     def collection(self, name: str) -> Collection:
-        """A collection that is there, by its name or an alias."""
+        """An existing collection, by its name or an alias."""
         self._core.vectors_of(name)
         return Collection(self, name)
 
@@ -129,26 +129,26 @@ class Database:
         return iter(self.collections())
 
     def collections(self) -> list[Collection]:
-        """All of them, by name."""
+        """All collections, ordered by name."""
         return [Collection(self, name) for name in self._core.collection_names()]
 
     def delete_collection(self, name: str) -> bool:
-        """Deletes a collection and its files; False where there was none."""
+        """Deletes a collection and its files; returns False if there was none."""
         return bool(self.request("DELETE", f"/collections/{quote(name, safe='')}"))
 
     def memory(self) -> dict[str, Any]:
-        """The budget: its rows, who holds how many bytes of it now and held at most, and what the kernel says of the whole process."""
+        """The budget: its rows, the current and peak bytes of each consumer, and the kernel's figures for the whole process."""
         return self._raw("GET", "/memory")["result"]
 
     def plan(self, points: int | None = None, dim: int | None = None, *, collection: str | None = None, **spec: Any) -> dict[str, Any]:
-        """As `ramlet.plan`, within this database's memory and threads; `collection`: for one that is there, and then what differs from it."""
+        """Like `ramlet.plan`, with this database's memory and threads. `collection` takes the fields of an existing one; other arguments override them."""
         fields = {"points": points, "dim": dim, "collection": collection, "in_process": True, **spec}
         if spec.get("memory") is not None:
             fields["memory_bytes"] = size(fields.pop("memory"))
         return self.request("POST", "/plan", {key: value for key, value in fields.items() if value is not None})["plan"]
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
-        """Writes all collections into a file that isn't there yet; they are used meanwhile."""
+        """Writes a snapshot of all collections into a new file, while they are in use."""
         return self._save("/snapshots", Path(path))
 
     def qdrant(self, **options: Any) -> QdrantClient:
@@ -164,13 +164,13 @@ class Database:
         return async_client(self, options)
 
     def qdrant_options(self) -> dict[str, Any]:
-        """Arguments with which a program that makes a `QdrantClient` or `AsyncQdrantClient` itself makes one of this database."""
+        """Arguments for a program that creates a `QdrantClient` or `AsyncQdrantClient` itself, so that the client uses this database."""
         from ._qdrant import options_of
 
         return options_of(self)
 
     def request(self, method: str, target: str, body: Any = None) -> Any:
-        """A request of the API (docs/compatibility.md), answered in process: its `result`. `body`: whatever JSON can say, arrays too."""
+        """Sends a request of the API (docs/compatibility.md) in process and returns its `result`. `body`: anything that JSON can hold, and arrays."""
         return self._raw(method, target, body)["result"]
 
     def _raw(self, method: str, target: str, body: Any = None) -> Any:
@@ -182,9 +182,9 @@ class Database:
         return json.loads(answer)
 
     def _save(self, snapshots: str, path: Path) -> Path:
-        """Takes a snapshot, moves it to `path`, and keeps none of its own."""
+        """Takes a snapshot and moves it to `path`."""
         if path.exists():
-            raise BadInputError(f"{path} is there already: a snapshot replaces no file")
+            raise BadInputError(f"{path} exists already: a snapshot doesn't replace a file")
         taken = self.request("POST", snapshots)["name"]
         target = f"{snapshots}/{quote(taken, safe='')}"
         try:
@@ -198,7 +198,7 @@ class Database:
 
 def _vectors(dim: int | None, vectors: Mapping[str, int | Mapping[str, Any]] | None, distance: str, datatype: str | None) -> dict[str, Any]:
     if dim is not None and vectors is not None:
-        raise BadInputError("dim is of the unnamed vector, vectors are named ones: give one of both")
+        raise BadInputError("dim is for the unnamed vector, vectors for named ones: give only one of them")
     if dim is not None:
         return _params(dim, distance, datatype)
     return {name: _params(given, distance, datatype) for name, given in (vectors or {}).items()}

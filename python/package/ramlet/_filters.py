@@ -1,4 +1,4 @@
-"""Filters: the API's form as it is, and a shorthand that becomes it."""
+"""Filters: the API's form, and a shorthand for it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _of_mapping(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     if value and set(value) <= _RANGE:
         return {"key": key, "range": {k: v.isoformat() if hasattr(v, "isoformat") else v for k, v in value.items()}}
     if set(value) & _RANGE:
-        raise BadInputError(f"where: {key}: {sorted(set(value) - _RANGE)} beside a range: gt, gte, lt and lte stand alone")
+        raise BadInputError(f"where: {key}: {sorted(set(value) - _RANGE)} in a range: only gt, gte, lt and lte are allowed")
     if not value:
-        raise BadInputError(f"where: {key}={{}} says nothing")
+        raise BadInputError(f"where: {key}={{}} has no condition")
     return {"key": key, **value}
 
 
 def joined(filter: Any, fields: Mapping[str, Any] | None) -> Any:
-    """Both kinds of filter as one, in the API's form; None where there is neither."""
+    """Both kinds of filter combined in the API's form; None if there is neither."""
     if not fields:
         return filter
     if not isinstance(fields, Mapping):

@@ -49,7 +49,7 @@ def _columns(names: list[str], ids: Any, vector_column: Any, dense: list[tuple])
     if ids is None and "id" in names:
         ids = "id"
     if isinstance(ids, str) and ids not in names:
-        raise BadInputError(f"ids={ids!r} is no column; there are {', '.join(names)}")
+        raise BadInputError(f"ids={ids!r} is not a column; the columns are {', '.join(names)}")
     if isinstance(vector_column, Mapping):
         chosen = {str(name): str(column) for name, column in vector_column.items()}
     else:
@@ -63,7 +63,7 @@ def _columns(names: list[str], ids: Any, vector_column: Any, dense: list[tuple])
             found = [column for column in ([name] if name else []) + list(_VECTOR_NAMES) if column in names]
             chosen = {name: found[0]} if found else {}
     if not chosen and dense:
-        raise BadInputError(f"which column holds vectors? vector_column=; there are {', '.join(names)}")
+        raise BadInputError(f"name the column of vectors: vector_column=; the columns are {', '.join(names)}")
     missing = [column for column in chosen.values() if column not in names]
     if missing:
         raise BadInputError(f"vector_column: there is no column {missing[0]!r}, but {', '.join(names)}")
@@ -117,7 +117,7 @@ def _arrow_vectors(arrow: Any, name: str, column: Any, first: int) -> Any:
         raise BadInputError(f"column {name!r} is {kind}: vectors are lists of numbers")
     if column.null_count:
         row = next(at for at, valid in enumerate(column.is_valid().to_pylist()) if not valid)
-        raise BadInputError(f"column {name!r}, row {first + row}: null where a vector should be; leave such rows out")
+        raise BadInputError(f"column {name!r}, row {first + row}: null instead of a vector; remove such rows")
     values = column.flatten()
     if not (arrow.types.is_floating(values.type) or arrow.types.is_integer(values.type)):
         return column.to_pylist()
@@ -135,7 +135,7 @@ def _arrow_vectors(arrow: Any, name: str, column: Any, first: int) -> Any:
 def _arrow_ids(arrow: Any, column: Any, name: str, first: int) -> Any:
     if column.null_count:
         row = next(at for at, valid in enumerate(column.is_valid().to_pylist()) if not valid)
-        raise BadInputError(f"column {name!r}, row {first + row}: null where an id should be")
+        raise BadInputError(f"column {name!r}, row {first + row}: null instead of an id")
     if arrow.types.is_integer(column.type):
         return column.to_numpy(zero_copy_only=False)
     return column.to_pylist()
@@ -160,5 +160,5 @@ def _stacked(name: str, column: Any, first: int) -> Any:
     lengths = [len(each) if hasattr(each, "__len__") else None for each in array]
     wrong = next((at for at, length in enumerate(lengths) if length != lengths[0] or length is None), None)
     if wrong is not None:
-        raise BadInputError(f"column {name!r}, row {first + wrong}: {array[wrong]!r} is no vector of {lengths[0]} numbers")
+        raise BadInputError(f"column {name!r}, row {first + wrong}: {array[wrong]!r} is not a vector of {lengths[0]} numbers")
     return list(array) if lengths and isinstance(array[0], Mapping) else np.stack([np.asarray(each) for each in array])

@@ -27,7 +27,7 @@ def size(value: int | str) -> int:
         return value
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
     if match is None or match[2].upper() not in _UNITS:
-        raise BadInputError(f"memory={value!r} is no size: write '135MB', '1.5GB' or '512MiB'")
+        raise BadInputError(f"memory={value!r} is not a size: write '135MB', '1.5GB' or '512MiB'")
     if not match[2] and float(match[1]) < 100_000:
         raise BadInputError(f"memory={value!r} has no unit: was '{match[1]}MB' meant?")
     return size(int(float(match[1]) * _UNITS[match[2].upper()]))

@@ -35,7 +35,7 @@ def options_of(database: Database) -> dict[str, Any]:
 def _options(options: dict[str, Any], transport: Any) -> dict[str, Any]:
     foreign = _OWN & set(options)
     if foreign:
-        raise BadInputError(f"qdrant(): {', '.join(sorted(foreign))} would lead to another server; this client is the database's own")
+        raise BadInputError(f"qdrant(): {', '.join(sorted(foreign))} would lead to another server; this client only serves this database")
     # The version is looked up over a socket of its own.
     return {"url": "http://ramlet.in-process", "check_compatibility": False, "timeout": 600, **options, "transport": transport}
 

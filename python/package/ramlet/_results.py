@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Point:
-    """A point as it was found. `id`: an int, or a UUID's text. What wasn't asked for is None."""
+    """A found point. `id`: an int, or a UUID as text. Parts that weren't requested are None."""
 
     id: int | str
     score: float | None = None
@@ -20,7 +20,7 @@ class Point:
     vector: Any = None
     version: int | None = None
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Whatever else the API told: `order_value`, `highlights`, `shard_key`."""
+    """Other fields of the API: `order_value`, `highlights`, `shard_key`."""
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Point:
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Group:
-    """Points that share a value of the field they were grouped by."""
+    """Points with the same value of the field that they are grouped by."""
 
     id: int | str
     points: list[Point]
@@ -68,14 +68,14 @@ class Hits(Sequence):
 
     @property
     def payloads(self) -> Any:
-        """Payloads as dicts: a list for one query, a list of lists for several; None where they weren't asked for."""
+        """Payloads as dicts: a list for one query, a list of lists for several; None if they weren't requested."""
         if self._payloads is None:
             return None
         return [_payload(p) for p in self._payloads] if self._single else [[_payload(p) for p in row] for row in self._payloads]
 
     @property
     def vectors(self) -> Any:
-        """Vectors in the same order: an array for each hit, or a dict where a collection names them."""
+        """Vectors in the same order: an array for each hit, or a dict if the collection names them."""
         return self._vectors
 
     def _of_row(self, row: int) -> Hits:

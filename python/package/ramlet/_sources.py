@@ -30,7 +30,7 @@ class Progress:
         elif callable(told):
             self._tell = told
         elif told is not None:
-            raise BadInputError(f"progress={told!r}: a function of (done, total), or a tqdm bar")
+            raise BadInputError(f"progress={told!r}: expected a function of (done, total), or a tqdm bar")
         self.done, self.total = 0, total
 
     def advance(self, more: int) -> None:
@@ -94,7 +94,7 @@ def batches(vectors: Any, ids: Any, payload: Any, column: Any, dense: list[tuple
     """Points as batches; `dense`: (name, dimensions, datatype, distance, several parts) of the collection's vectors."""
     if _frames.is_frame(vectors):
         if payload is not None:
-            raise BadInputError("of a frame all columns but those of ids and vectors are payload: payload= is for arrays")
+            raise BadInputError("a frame's columns other than ids and vectors are its payload: payload= is only for arrays")
         parts, total = _frames.parts(vectors, ids, column, dense, _rows_of(dense))
         return Batches((batch for part in parts for batch in _of_columns(*part, dense, sparse)), total)
     if column is not None:
@@ -123,7 +123,7 @@ def _named(vectors: Any, dense: list[tuple], sparse: list[str]) -> dict[str, Any
     if len(every) == 1:
         return {every[0]: vectors}
     if not every:
-        raise BadInputError("the collection has no vectors: give ids= and payload= alone")
+        raise BadInputError("the collection has no vectors: give only ids= and payload=")
     raise BadInputError(f"the collection has the vectors {', '.join(every)}: give a dict, {{{every[0]!r}: array, ...}}")
 
 

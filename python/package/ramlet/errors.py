@@ -1,4 +1,4 @@
-"""What can go wrong. All are `RamletError`; each is also the built-in exception that it is nearest to."""
+"""Exceptions. All derive from `RamletError`, and most also from a built-in exception."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import json
 
 
 class RamletError(Exception):
-    """Any failure of Ramlet. The text says what, where, and what to do."""
+    """Any failure of Ramlet. The message says what happened, where, and what to do."""
 
 
 class BadInputError(RamletError, ValueError):
-    """The request makes no sense: a wrong dimension, NaN, an unknown setting."""
+    """The request is invalid: a wrong dimension, NaN, an unknown setting."""
 
 
 class NotFoundError(RamletError, LookupError):
-    """A collection, point, vector or snapshot that isn't there."""
+    """The collection, point, vector or snapshot doesn't exist."""
 
 
 class AlreadyExistsError(RamletError):
-    """A collection of the name is there already."""
+    """A collection with this name exists already."""
 
 
 class BudgetError(RamletError, MemoryError):
-    """The memory budget doesn't do.
+    """The memory budget is too small.
 
     `needed_bytes` and `available_bytes` are the two numbers, or None where they aren't known. `is_final`: asking again is in vain, only a larger
     budget or a smaller request helps.
@@ -36,7 +36,7 @@ class BudgetError(RamletError, MemoryError):
 
 
 class BusyError(RamletError):
-    """Too much waits already; ask again."""
+    """A queue is full; try again."""
 
 
 class LockedError(RamletError):
@@ -44,7 +44,7 @@ class LockedError(RamletError):
 
 
 class ClosedError(RamletError):
-    """The database was closed, or belongs to the process that this one was forked from."""
+    """The database was closed, or belongs to the parent process of a fork."""
 
 
 class FullError(RamletError, OSError):
@@ -52,15 +52,15 @@ class FullError(RamletError, OSError):
 
 
 class StorageError(RamletError, OSError):
-    """Reading or writing failed. Writes to the collection may have stopped until it is opened again; the text says so."""
+    """Reading or writing failed. If writes to the collection have stopped until it is opened again, the message says so."""
 
 
 class CorruptError(StorageError):
-    """Bytes on disk aren't what was written."""
+    """Bytes on disk are damaged."""
 
 
 class RequestTimeoutError(RamletError, TimeoutError):
-    """It took longer than a request may take."""
+    """The request timed out."""
 
 
 _CLASSES: dict[str, type[RamletError]] = {
@@ -80,7 +80,7 @@ _CLASSES: dict[str, type[RamletError]] = {
 
 
 def make(kind: str, message: str, numbers: tuple[int, int] | None = None) -> RamletError:
-    """The exception for a kind of failure of the engine."""
+    """The exception for a kind of engine error."""
     if kind in ("OverBudget", "TooLarge", "MemoryFull"):
         needed, available = numbers or (None, None)
         return BudgetError(message, needed, available, is_final=kind != "OverBudget")
@@ -88,7 +88,7 @@ def make(kind: str, message: str, numbers: tuple[int, int] | None = None) -> Ram
 
 
 def of_response(status: int, body: bytes, numbers: tuple[int, int] | None) -> RamletError:
-    """The exception for a refusal by the API."""
+    """The exception for a refusal of the API."""
     try:
         message = json.loads(body)["status"]["error"]
     except (ValueError, KeyError, TypeError):

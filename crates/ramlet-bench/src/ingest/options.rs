@@ -78,13 +78,13 @@ impl IngestOptions {
             bail!("samples are at least 10 ms apart");
         }
         if !self.directory.is_dir() {
-            bail!("{} is no directory", self.directory.display());
+            bail!("{} is not a directory", self.directory.display());
         }
         match &self.source {
             Source::Made { dims } if !(1..=DIM_MAX as usize).contains(dims) => {
                 bail!("{dims} dimensions aren't within 1 to {DIM_MAX}")
             }
-            Source::File { path, .. } if !path.is_file() => bail!("{} is no file", path.display()),
+            Source::File { path, .. } if !path.is_file() => bail!("{} is not a file", path.display()),
             _ => Ok(()),
         }
     }

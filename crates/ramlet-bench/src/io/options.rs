@@ -148,7 +148,7 @@ impl IoOptions {
     /// One sentence about what can't be measured so.
     pub fn check(&self) -> Result<(), String> {
         if !self.directory.is_dir() {
-            return Err(format!("{} is no directory", self.directory.display()));
+            return Err(format!("{} is not a directory", self.directory.display()));
         }
         let lists = [
             ("oversampling", self.oversampling.len()),

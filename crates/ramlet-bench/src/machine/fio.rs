@@ -15,7 +15,7 @@ const ROUNDS: usize = 3;
 
 /// A line by us and by fio.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beside {
+pub struct FioComparison {
     pub name: String,
     /// Operations a second, turn by turn.
     pub ours: Vec<f64>,
@@ -24,7 +24,7 @@ pub struct Beside {
     pub again: Vec<f64>,
 }
 
-impl Beside {
+impl FioComparison {
     /// Ours over fio's, of medians: the order of who comes first goes round, and what others do on the machine meets all alike. (The best turns, which
     /// stood here before, are luck on a disk that now and then is half as fast again for a moment.)
     pub fn ratio(&self) -> f64 {
@@ -47,7 +47,7 @@ impl Beside {
         self.agrees() && (0.9..=1.1).contains(&self.equal_runs())
     }
 
-    /// What stands over [`Beside::line`].
+    /// What stands over [`FioComparison::line`].
     pub fn head() -> String {
         format!(
             "{:<48}{:>10}{:>10}{:>8}{:>10}",
@@ -85,14 +85,14 @@ pub fn against_fio(
     cases: &[Case],
     turns: usize,
     time: Duration,
-    told: &mut dyn FnMut(&Beside),
-) -> Result<Vec<Beside>, String> {
+    told: &mut dyn FnMut(&FioComparison),
+) -> Result<Vec<FioComparison>, String> {
     let said = |error: ramlet_io::IoError| error.to_string();
     let file = TestFile::create(directory, file_bytes, 1, &mut |_| {}).map_err(said)?;
     let start = Instant::now();
     let mut lines = Vec::with_capacity(cases.len());
     for case in cases {
-        let mut line = Beside {
+        let mut line = FioComparison {
             name: case.name(),
             ours: Vec::new(),
             fio: Vec::new(),
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     #[test]
     fn medians_are_compared() {
-        let line = Beside {
+        let line = FioComparison {
             name: "x".into(),
             ours: vec![50.0, 95.0, 190.0],
             fio: vec![100.0, 20.0, 101.0],
@@ -182,12 +182,12 @@ mod tests {
         assert!((line.ratio() - 0.95).abs() < 1e-9 && line.agrees());
         assert_eq!(line.equal_runs(), 1.0);
         assert!(line.is_settled());
-        let slow = Beside {
+        let slow = FioComparison {
             ours: vec![80.0],
             ..line.clone()
         };
         assert!(!slow.agrees());
-        assert!(!Beside { ours: vec![], ..line }.agrees());
+        assert!(!FioComparison { ours: vec![], ..line }.agrees());
     }
 
     #[test]

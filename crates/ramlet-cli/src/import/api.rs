@@ -59,8 +59,8 @@ impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = self.bytes_max;
         match self.bytes {
-            Some(bytes) => write!(f, "an answer of {bytes} bytes, of which at most {most} are read"),
-            None => write!(f, "an answer of more than the {most} bytes that are read at most"),
+            Some(bytes) => write!(f, "a response of {bytes} bytes; the limit is {most}"),
+            None => write!(f, "a response longer than the limit of {most} bytes"),
         }
     }
 }
@@ -69,9 +69,9 @@ impl std::error::Error for TooLong {}
 
 /// The server is gone, for everything that would be asked of it next as well.
 #[derive(Debug)]
-pub struct Lost(String);
+pub struct ServerGone(String);
 
-impl fmt::Display for Lost {
+impl fmt::Display for ServerGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no answer from {}", self.0)
     }
@@ -199,7 +199,7 @@ impl Api {
                     if refused >= REFUSED_TOLD && refused.is_power_of_two() {
                         let seconds = start.elapsed().as_secs();
                         note!(
-                            "refused {refused} times in {seconds} s, and tried again: {}",
+                            "refused {refused} times in {seconds} s, retrying: {}",
                             reply.sentence()
                         );
                     }
@@ -221,7 +221,7 @@ impl Api {
             }
             let lost = *lost_since.get_or_insert_with(Instant::now);
             if lost.elapsed() > RECONNECT_FOR {
-                return Err(anyhow!(failure).context(Lost(self.url.clone())));
+                return Err(anyhow!(failure).context(ServerGone(self.url.clone())));
             }
             sleep(pause);
             interrupt::check()?;
@@ -260,7 +260,7 @@ impl Api {
         let copied = io::copy(&mut body, to).context("the server's answer")?;
         bar.finish_and_clear();
         match bytes.is_some_and(|bytes| bytes != copied) {
-            true => bail!("the answer ended after {copied} bytes"),
+            true => bail!("the response ended after {copied} bytes"),
             false => Ok(()),
         }
     }
@@ -443,7 +443,7 @@ impl Api {
         }
         highest
             .checked_add(1)
-            .context("the highest id is the last number that there is: --ids uuid makes others")
+            .context("the highest id is the last possible number: use --ids uuid")
     }
 
     /// The first id that is a number, from `least` on.
@@ -465,7 +465,7 @@ impl Api {
         let path = format!("{}/index?wait=true", collection_path(collection));
         let body = json!({ "field_name": field, "field_schema": schema });
         self.ok(Method::PUT, &path, &body)
-            .with_context(|| format!("making the index on '{field}'"))?;
+            .with_context(|| format!("creating the index on '{field}'"))?;
         Ok(())
     }
 
@@ -494,7 +494,9 @@ fn tls_sentence(url: &str, error: &str) -> String {
         let plain = url.replacen("https://", "http://", 1);
         format!("{url} doesn't speak TLS ({error}); without encryption it is {plain}")
     } else if error.contains("certificate") {
-        format!("{url} isn't trusted: {error}; SSL_CERT_FILE=ca.pem names who has signed its certificate")
+        format!(
+            "{url} isn't trusted: {error}; set SSL_CERT_FILE=ca.pem to the authority that signed its certificate"
+        )
     } else {
         format!("no encrypted connection to {url}: {error}")
     }

@@ -1,4 +1,4 @@
-//! Bytes of a file or of standard input, unpacked on the way: gzip and zstd, told by how they begin.
+//! Bytes of a file or of standard input, decompressed on the fly: gzip and zstd, detected by their first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -19,20 +19,20 @@ const HEAD_BYTES: u64 = 8;
 const OTHERS: [(&[u8], &str); 11] = [
     (
         b"\xff\xfe",
-        "it is UTF-16; as UTF-8 it is read: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+        "it is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW",
     ),
     (
         b"\xfe\xff",
-        "it is UTF-16; as UTF-8 it is read: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+        "it is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW",
     ),
     (b"PK\x03\x04", "it is a ZIP archive; unpack it first: unzip FILE"),
     (
         b"BZh",
-        "it is packed by bzip2; unpack it on the way: bzip2 -dc FILE | ramlet import - --format FORMAT",
+        "it is compressed with bzip2; decompress it in a pipe: bzip2 -dc FILE | ramlet import - --format FORMAT",
     ),
     (
         b"\xfd7zXZ",
-        "it is packed by xz; unpack it on the way: xz -dc FILE | ramlet import - --format FORMAT",
+        "it is compressed with xz; decompress it in a pipe: xz -dc FILE | ramlet import - --format FORMAT",
     ),
     (b"PAR1", "it is a Parquet file; name it .parquet"),
     (b"ARROW1", "it is an Arrow file; name it .arrow"),
@@ -73,9 +73,10 @@ struct Unpacked<R>(R);
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::new(error.kind(), format!("the packed file is cut short ({error})"))
-            }
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                error.kind(),
+                format!("the compressed file is truncated ({error})"),
+            ),
             _ => error,
         })
     }

@@ -76,12 +76,12 @@ fn check_same(first: &dyn Source, other: &dyn Source) -> Result<()> {
     let (a, b) = (first.layout(), other.layout());
     let (one, two) = (first.at().file, other.at().file);
     if a != b {
-        bail!("the files don't go together: {one} has {a}, {two} has {b}");
+        bail!("the files don't match: {one} has {a}, {two} has {b}");
     }
     let ids = |has: bool| if has { "ids" } else { "no ids" };
     if first.has_ids() != other.has_ids() {
         bail!(
-            "the files don't go together: {one} has {}, {two} has {}; imported one by one, --ids tells what to do",
+            "the files don't match: {one} has {}, {two} has {}; import them one by one, with --ids",
             ids(first.has_ids()),
             ids(other.has_ids())
         );

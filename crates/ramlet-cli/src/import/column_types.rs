@@ -1,4 +1,4 @@
-//! Types of a table's columns: guessed by the rows at the beginning, or told.
+//! Types of a table's columns: guessed from the first rows, or given.
 
 use std::str::FromStr;
 
@@ -98,7 +98,7 @@ impl FromStr for ColumnType {
             "bool" => Ok(ColumnType::Bool),
             "json" => Ok(ColumnType::Json),
             _ => Err(format!(
-                "'{text}' is no type: text, int, float, bool and json are"
+                "'{text}' is not a type; types are text, int, float, bool and json"
             )),
         }
     }

@@ -101,7 +101,7 @@ pub fn check_same(name: &str, theirs: &Value, ours: &Value) -> Result<()> {
     let (theirs, ours) = (shape(theirs).join(", "), shape(ours).join(", "));
     match theirs == ours {
         true => Ok(()),
-        false => bail!("'{name}' is there with the vectors {ours}; the other server's has {theirs}"),
+        false => bail!("'{name}' exists with the vectors {ours}; the other server's has {theirs}"),
     }
 }
 

@@ -185,7 +185,7 @@ impl<'a> Document<'a> {
         let is_known = |key: &str| KEYS_OF_SCROLL.contains(&key);
         match self.rest.iter().find(|(key, _)| !is_known(key)) {
             Some((key, _)) => bail!(
-                "the field '{key}' stands beside 'payload', which holds all fields of a point: put it in there, or leave 'payload' out"
+                "the field '{key}' is beside 'payload', which must hold all fields of a point: move it into 'payload', or leave 'payload' out"
             ),
             None => Ok(()),
         }
@@ -427,7 +427,7 @@ mod tests {
         for payload in ["{}", "null"] {
             check(
                 &format!(r#"{{"vector": [1], "title": "x", "payload": {payload}}}"#),
-                "error: the field 'title' stands beside 'payload', which holds all fields of a point: put it in there, or leave 'payload' out",
+                "error: the field 'title' is beside 'payload', which must hold all fields of a point: move it into 'payload', or leave 'payload' out",
             );
         }
         check(

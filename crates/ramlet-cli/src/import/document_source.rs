@@ -84,7 +84,7 @@ impl DocumentSource {
     fn write(&self, document: &Document<'_>, out: &mut Vec<u8>) -> Result<()> {
         if self.target.needs_vectors && !document.has_vector() && !self.layout.is_empty() {
             bail!(
-                "it has no vector, {} {} has one, of which the collection was made; one that is there already takes points without",
+                "it has no vector, but {} {} has one, and the collection was created for it; to import points without vectors, use an existing collection",
                 self.documents.unit(),
                 self.first_line
             );
@@ -166,7 +166,7 @@ impl Source for DocumentSource {
 
     fn check_pattern(&self) -> Result<()> {
         match &self.odd {
-            Some(why) => Err(anyhow!("{why}").context("a collection for such vectors must be there before")),
+            Some(why) => Err(anyhow!("{why}").context("create the collection for such vectors first")),
             None => Ok(()),
         }
     }

@@ -58,12 +58,12 @@ fn hint(documents: &dyn Documents, error: &serde_json::Error) -> Option<&'static
             || rest.strip_prefix(&word[1..]).is_some() && line[..begin].ends_with(&word[..1])
     };
     if within("NaN") || within("Infinity") || within("inf") || within("nan") {
-        return Some("; JSON has no NaN and no infinity: write null, or leave the field out");
+        return Some("; JSON has no NaN and no infinity: write null, or omit the field");
     }
     match (text.trim_start().chars().next()?, rest.chars().next()) {
         ('[', _) => Some("; it is a JSON array: --format json reads those"),
-        (_, Some('\'')) => Some("; JSON has double quotes: Python's json.dumps writes them"),
-        (_, Some('T' | 'F')) => Some("; JSON has true and false in small letters"),
+        (_, Some('\'')) => Some("; JSON needs double quotes: write it with Python's json.dumps"),
+        (_, Some('T' | 'F')) => Some("; JSON writes true and false in lower case"),
         ('{', _) if error.is_eof() => {
             Some("; the line ends within the object: --format json reads objects of several lines")
         }

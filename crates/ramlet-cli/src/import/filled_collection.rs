@@ -1,4 +1,4 @@
-//! The collection that files go into: made for them, or there already and checked against what they and the options say.
+//! The target collection of an import: created for the files, or an existing one that must match them and the options.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl<'a> FilledCollection<'a> {
             before = api.count(name)?;
         } else {
             source.check_pattern().with_context(|| {
-                format!("there is no collection '{name}', and none can be made of the file")
+                format!("there is no collection '{name}', and none can be created from the file")
             })?;
         }
         Ok(FilledCollection {
@@ -69,7 +69,7 @@ impl<'a> FilledCollection<'a> {
     fn create(&self, args: &ImportArgs, source: &dyn Source) -> Result<Vec<(String, ValueRange)>> {
         if let (None, Some(name)) = (args.distance, source.unknown_distance()) {
             bail!(
-                "the distance of the file is '{name}', which the API doesn't have; --distance says which to take"
+                "the distance of the file is '{name}', which the API doesn't have; --distance chooses another"
             );
         }
         let (distance, origin) = match (args.distance, source.distance()) {
@@ -122,10 +122,7 @@ impl<'a> FilledCollection<'a> {
         if self.api.count(self.name).is_ok_and(|points| points == 0)
             && self.api.delete_collection(self.name).is_ok()
         {
-            note!(
-                "removed the collection '{}' again, as nothing is in it",
-                self.name
-            );
+            note!("removed the empty collection '{}'", self.name);
         }
     }
 
@@ -136,7 +133,7 @@ impl<'a> FilledCollection<'a> {
             .count_settled(self.name, self.before + sent, SETTLED_AFTER)?;
         let new = now.saturating_sub(self.before).min(sent);
         Ok(format!(
-            "{} new, {} replaced; it has {} now",
+            "{} new, {} replaced; the collection has {} now",
             HumanCount(new),
             HumanCount(sent - new),
             HumanCount(now)
@@ -162,13 +159,13 @@ fn check_fits(collection: &str, there: &Layout, file: &Layout) -> Result<()> {
         match there.dense.iter().find(|(known, _)| known == name) {
             Some((_, known)) if known == dim => {}
             Some((_, known)) => {
-                bail!("collection '{collection}' is there with {known} dimensions, the file has {dim}")
+                bail!("collection '{collection}' exists with {known} dimensions, the file has {dim}")
             }
-            None => bail!("collection '{collection}' is there with {there}, the file has {file}"),
+            None => bail!("collection '{collection}' exists with {there}, the file has {file}"),
         }
     }
     match file.sparse.iter().find(|name| !there.sparse.contains(name)) {
-        Some(_) => bail!("collection '{collection}' is there with {there}, the file has {file}"),
+        Some(_) => bail!("collection '{collection}' exists with {there}, the file has {file}"),
         None => Ok(()),
     }
 }
@@ -189,7 +186,7 @@ fn check_options(
         let datatype = params["datatype"].as_str().unwrap_or("float32");
         let differs = |option: &str, told: &str, has: &str| {
             format!(
-                "collection '{collection}' is there with {has}, and {option} says {told}: leave the option out to add to it, or name another --collection"
+                "collection '{collection}' exists with {has}, but {option} is {told}: omit the option to add to the collection, or name another --collection"
             )
         };
         if let Some(told) = args
@@ -233,7 +230,7 @@ fn check_text_indexes(collection: &str, state: &CollectionState, args: &ImportAr
             None => continue,
         };
         bail!(
-            "'{collection}' has an index on '{field}' already, {why}: leave '{field}' out of --text to keep it, say the same by --tokenizer, --language and --folding, or delete it first"
+            "'{collection}' already has an index on '{field}', {why}: omit '{field}' from --text to keep it, give the same --tokenizer, --language and --folding, or delete it first"
         );
     }
     Ok(())

@@ -28,7 +28,7 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
         return Ok(Format::Text(format));
     }
     if is_stdin(path) {
-        bail!("standard input has no extension: --format jsonl, json, csv or tsv says what comes");
+        bail!("standard input has no extension: give --format jsonl, json, csv or tsv");
     }
     let name = path
         .file_name()
@@ -48,7 +48,9 @@ pub fn format_of(path: &Path, told: Option<TextFormat>) -> Result<Format> {
         "parquet" | "pq" => return Ok(Format::Parquet),
         "arrow" | "arrows" | "feather" | "ipc" => return Ok(Format::Arrow),
         rows if EXTENSIONS.contains(&rows) && plain == name => return Ok(Format::Rows),
-        rows if EXTENSIONS.contains(&rows) => bail!("{}: files of vectors are read unpacked", path.display()),
+        rows if EXTENSIONS.contains(&rows) => {
+            bail!("{}: files of vectors can't be compressed", path.display())
+        }
         _ => bail!(unknown(path)),
     };
     Ok(Format::Text(text))

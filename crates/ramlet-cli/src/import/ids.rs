@@ -1,4 +1,4 @@
-//! Ids of points: those of the file, or such as are made for its rows.
+//! Ids of points: the file's, or generated ones.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -51,7 +51,7 @@ impl Numbering {
             (Numbering::Own, None) => bail!("it has no id"),
             (Numbering::Own, Some(id)) => Ok((of_file(id.get())?, None)),
             (Numbering::From(first), id) => {
-                let number = first.checked_add(row).context("there is no number left for it")?;
+                let number = first.checked_add(row).context("no number is left for it")?;
                 Ok((number.to_string(), id))
             }
             (Numbering::Hash, None) => Ok((quoted(uuid_of(&NAMESPACE_OID, text)), None)),
@@ -75,7 +75,7 @@ impl Numbering {
             Numbering::From(0) => format!("--offset {row} --ids line"),
             Numbering::From(first) => format!("--offset {row} --ids line --first-id {first}"),
             Numbering::Fresh(_) => format!(
-                "--offset {row} --ids uuid, but rows behind that may be in already and would come twice; --resume from the beginning on goes on without that"
+                "--offset {row} --ids uuid, but later rows may be stored already and would be stored twice; --resume from the first run on avoids that"
             ),
         }
     }
@@ -103,14 +103,14 @@ fn of_file(text: &str) -> Result<String> {
 /// What can be done about a file without ids, for a collection that has points.
 pub fn choice(collection: &str, points: u64) -> String {
     let ways = [
-        "--ids append numbers the new points behind the highest id",
+        "--ids append numbers the new points after the highest id",
         "--ids line replaces points from 0 on",
-        "--ids hash makes UUIDs of what is in the rows, so that the same row replaces itself",
+        "--ids hash makes UUIDs from the rows' contents, so that the same row replaces itself",
         "--ids uuid makes new ones",
         "--id-field names the field that has them",
     ];
     format!(
-        "the file has no ids, and '{collection}' has {points} points already. A choice is needed:\n  {}",
+        "the file has no ids, and '{collection}' already has {points} points. Choose one:\n  {}",
         ways.join("\n  ")
     )
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: an import ends where it is, and says how to go on. The second one ends it at once.
+//! Ctrl-C and SIGTERM: an import stops and says how to continue. The second signal ends it at once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -115,7 +115,7 @@ impl JsonValues {
                 return match self.state {
                     State::Element | State::Comma => {
                         bail!(
-                            "{}: the file ends within the array: it is cut short",
+                            "{}: the file ends within the array: it is truncated",
                             self.place()
                         )
                     }
@@ -149,7 +149,7 @@ impl JsonValues {
                 .with_context(|| format!("{}: reading line {}", self.input.name, self.next_line))?;
             if buffer.is_empty() {
                 bail!(
-                    "{}: the file ends within the object that begins in line {}: it is cut short",
+                    "{}: the file ends within the object that begins in line {}: it is truncated",
                     self.input.name,
                     self.line
                 );
@@ -177,10 +177,10 @@ impl JsonValues {
 fn misplaced(state: State, byte: u8) -> String {
     let found = char::from(byte);
     match state {
-        State::Comma => format!("'{found}' where a comma or the end of the array must be"),
-        State::End => format!("'{found}' behind the end of the array"),
+        State::Comma => format!("'{found}' where a comma or the end of the array is expected"),
+        State::End => format!("'{found}' after the end of the array"),
         _ => format!(
-            "'{found}' where an object must begin: the file is to be an array of objects, [{{..}}, {{..}}]"
+            "'{found}' where an object is expected: the file must be an array of objects, [{{..}}, {{..}}]"
         ),
     }
 }
@@ -196,7 +196,7 @@ impl Documents for JsonValues {
         self.read_element(&mut bytes)?;
         self.text = String::from_utf8(bytes).with_context(|| {
             format!(
-                "{}: the object in line {} is no UTF-8",
+                "{}: the object in line {} is not UTF-8",
                 self.input.name, self.line
             )
         })?;

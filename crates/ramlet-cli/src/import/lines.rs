@@ -50,7 +50,7 @@ impl Lines {
         }
         self.line = String::from_utf8(bytes).with_context(|| {
             let place = self.place();
-            format!("{place} is no UTF-8; from Latin-1 it is made by: iconv -f LATIN1 -t UTF-8 FILE > NEW")
+            format!("{place} is not UTF-8; convert Latin-1 by: iconv -f LATIN1 -t UTF-8 FILE > NEW")
         })?;
         Ok(true)
     }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use ureq::http::{Method, Uri};
 
-use super::api::{Api, CollectionState, Lost, Refusal, TooLong};
+use super::api::{Api, CollectionState, Refusal, ServerGone, TooLong};
 use super::copied_settings::{add_own, check_same, settings, without_nulls};
 use super::interrupt::{self, Interrupted};
 use super::progress::Progress;
@@ -87,8 +87,10 @@ impl Failures {
         let Err(error) = outcome else {
             return Ok(());
         };
-        let error = error.context(format!("collection '{name}'; run the same again to go on"));
-        if self.of == 1 || error.is::<Lost>() || error.is::<Interrupted>() {
+        let error = error.context(format!(
+            "collection '{name}'; run the same command again to continue"
+        ));
+        if self.of == 1 || error.is::<ServerGone>() || error.is::<Interrupted>() {
             return Err(error);
         }
         note!("ramlet: {error:#}");
@@ -101,7 +103,7 @@ impl Failures {
             return Ok(());
         }
         bail!(
-            "{} of {} collections failed: '{}'; run the same again to go on",
+            "{} of {} collections failed: '{}'; run the same command again to continue",
             self.names.len(),
             self.of,
             self.names.join("', '")
@@ -148,7 +150,7 @@ impl Servers {
             super::check_holds(&self.to, name, resume.points(name), resume.path(), "")?;
             let points = HumanCount(resume.points(name));
             output::line(format_args!(
-                "'{name}' is in already, with {points} points: skipped"
+                "'{name}' is complete, with {points} points: skipped"
             ))?;
             return Ok(());
         }
@@ -165,7 +167,7 @@ impl Servers {
     fn undo(&self, name: &str, resume: &mut Resume) -> Result<()> {
         let is_empty = resume.points(name) == 0 && self.to.count(name).is_ok_and(|points| points == 0);
         if is_empty && self.to.delete_collection(name).is_ok() {
-            note!("removed the collection '{name}' again, as nothing is in it");
+            note!("removed the empty collection '{name}'");
             return resume.forget(name);
         }
         Ok(())
@@ -210,7 +212,7 @@ impl Servers {
         ))?;
         if theirs != ours {
             note!(
-                "the other server has {} points: it was written to meanwhile, or '{name}' had others before",
+                "the other server has {} points: it was written to during the import, or '{name}' had points before",
                 HumanCount(theirs)
             );
         }
@@ -280,7 +282,7 @@ impl Servers {
     ) -> Result<u64> {
         let (mut sent, before) = (0, resume.points(name));
         if before > 0 {
-            note!("'{name}': going on after {} points", HumanCount(before));
+            note!("'{name}': continuing after {} points", HumanCount(before));
         }
         let mut scroll = Scroll::new(&self.from, name, batch, resume.offset(name));
         let (sender, pages) = sync_channel::<Result<Page>>(1);
@@ -300,7 +302,7 @@ impl Servers {
                 .context("starting a thread to read with")?;
             for page in pages {
                 interrupt::check()
-                    .with_context(|| format!("{} points of it are in", HumanCount(before + sent)))?;
+                    .with_context(|| format!("{} of its points are imported", HumanCount(before + sent)))?;
                 let page = page?;
                 self.send(name, &page.points, &mut at_once)?;
                 sent += page.points.len() as u64;
@@ -321,7 +323,7 @@ impl Servers {
             match self.to.upsert(name, body.as_bytes()) {
                 Ok(()) => rest = later,
                 Err(Refusal::TooLarge(_)) if now.len() > 1 => *at_once = now.len() / 2,
-                Err(Refusal::TooLarge(why)) => bail!("a point alone is too large for the server: {why}"),
+                Err(Refusal::TooLarge(why)) => bail!("a single point is too large for the server: {why}"),
                 Err(Refusal::Wrong(error) | Refusal::Final(error)) => return Err(error),
             }
         }
@@ -473,8 +475,8 @@ impl<'a> Scroll<'a> {
     fn placed(&self, error: Error) -> Error {
         match (error.is::<TooLong>(), &self.offset) {
             (false, _) => error,
-            (true, None) => error.context("the first point alone"),
-            (true, Some(id)) => error.context(format!("the point {id} alone")),
+            (true, None) => error.context("the first point"),
+            (true, Some(id)) => error.context(format!("the point {id}")),
         }
     }
 
@@ -486,9 +488,7 @@ impl<'a> Scroll<'a> {
         if let Some(offset) = &self.offset
             && self.rounds.comes_again(offset)
         {
-            bail!(
-                "the other server goes round in a circle: it names {offset} as the offset of a next page again"
-            );
+            bail!("the other server repeats the offset {offset} of the next page");
         }
         let count = result.points.len().max(1);
         if !self.fixed {
@@ -508,7 +508,7 @@ fn begin_again(name: &str, resume: &mut Resume) -> Result<()> {
     let before = resume.points(name);
     if before > 0 || resume.is_done(name) {
         note!(
-            "'{name}' isn't there any more: the {} points that {} says are in are sent again",
+            "'{name}' no longer exists: the {} points that {} lists as imported are sent again",
             HumanCount(before),
             resume.path().display()
         );

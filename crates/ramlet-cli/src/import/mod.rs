@@ -121,11 +121,11 @@ fn run_files(args: &ImportArgs, name: &str) -> Result<()> {
 /// What the first point shows to be a mistake.
 fn check_first(args: &ImportArgs, source: &dyn Source) -> Result<()> {
     if args.resume && args.files.iter().any(|file| is_stdin(file)) {
-        bail!("standard input can't be gone on with: --resume takes files");
+        bail!("an import from standard input can't be resumed: --resume needs files");
     }
     if source.counts_points() && !args.text.is_empty() && args.payload.is_none() {
         bail!(
-            "--text {}: bare vectors have no fields; --payload names a file that has them",
+            "--text {}: vectors have no fields; give a file with fields by --payload",
             args.text.join(",")
         );
     }
@@ -197,12 +197,12 @@ impl Import<'_> {
     fn skip(&mut self) -> Result<u64> {
         let first = self.place.as_ref().map_or(self.args.offset, Place::points);
         if first > self.args.offset {
-            note!("going on after the first {} points", HumanCount(first));
+            note!("continuing after the first {} points", HumanCount(first));
         }
         let skipped = self.source.skip(first)?;
         if skipped < first {
             bail!(
-                "the first {first} points are to be left out, and there are {skipped}: nothing is left to import"
+                "--offset skips the first {first} points, but there are only {skipped}: nothing is left to import"
             );
         }
         Ok(first)
@@ -212,7 +212,7 @@ impl Import<'_> {
         match self.args.limit {
             Some(0) => "nothing was imported: --limit is 0".to_string(),
             _ => format!(
-                "nothing was imported: there are no points behind the first {}",
+                "nothing was imported: there are no points after the first {}",
                 self.args.offset
             ),
         }
@@ -221,7 +221,7 @@ impl Import<'_> {
     fn report(&self, sent: u64, skipped: u64, progress: &Progress) -> Result<()> {
         let skipped = match skipped {
             0 => String::new(),
-            points => format!(", {} were in already and skipped", HumanCount(points)),
+            points => format!(", {} were already imported and skipped", HumanCount(points)),
         };
         output::line(format_args!(
             "imported {} points into '{}' in {:.1} s, {} points/s: {}{skipped}",
@@ -253,7 +253,7 @@ impl Import<'_> {
         }
         let first = self.args.first_id;
         if first > 0 && self.args.ids != Ids::Line {
-            bail!("--first-id {first} is for --ids line, which numbers the rows from there on");
+            bail!("--first-id {first} needs --ids line, which numbers the rows from it");
         }
         match self.args.ids {
             Ids::File if self.source.has_ids() => Ok(Numbering::Own),
@@ -281,13 +281,13 @@ fn check_place(api: &Api, collection: &str, place: &mut Place, created: bool) ->
     let before = place.points();
     if !created {
         let hint = format!(
-            ". Or, if the file has ids twice, which count once: --offset {before} instead of --resume goes on"
+            ". If the file repeats ids, which count once, continue with --offset {before} instead of --resume"
         );
         return check_holds(api, collection, before, place.path(), &hint);
     }
     if before > 0 {
         note!(
-            "'{collection}' wasn't there any more: the {} points that {} says are in are sent again",
+            "'{collection}' no longer existed: the {} points that {} lists as imported are sent again",
             HumanCount(before),
             place.path().display()
         );
@@ -308,7 +308,7 @@ fn check_holds(api: &Api, collection: &str, said: u64, state: &Path, hint: &str)
     }
     let state = state.display();
     bail!(
-        "'{collection}' has {holds} points, but {state} says that {said} were put in: remove {state} to begin again{hint}"
+        "'{collection}' has {holds} points, but {state} lists {said} as imported: remove {state} to start again{hint}"
     )
 }
 
@@ -318,7 +318,7 @@ fn wait_until_green(api: &Api, collection: &str) -> Result<()> {
     bar.enable_steady_tick(Duration::from_millis(120));
     let start = std::time::Instant::now();
     loop {
-        interrupt::check().context("all points are in; the server goes on building the index")?;
+        interrupt::check().context("all points are imported; the server continues to build the index")?;
         let Some(state) = api.collection(collection)? else {
             bail!("collection '{collection}' is gone");
         };

@@ -48,10 +48,10 @@ impl Opener {
             return self.open(&files[0]);
         }
         if files.iter().any(|file| is_stdin(file)) {
-            bail!("standard input (-) is imported alone");
+            bail!("standard input (-) can't be combined with files");
         }
         if self.payload.is_some() {
-            bail!("--payload goes with a single file of vectors: import them one by one, with --ids append");
+            bail!("--payload needs a single file of vectors: import the files one by one, with --ids append");
         }
         let open = move |path: &Path| self.open(path);
         Ok(Box::new(Chain::new(Box::new(open), files.to_vec())?))
@@ -79,7 +79,7 @@ impl Opener {
         };
         if self.payload.is_some() {
             bail!(
-                "--payload goes with files of bare vectors; documents as in {} carry their own",
+                "--payload needs files of vectors; documents as in {} have their own payload",
                 path.display()
             );
         }

@@ -1,4 +1,4 @@
-//! Where an import of a file is, in a file of its own: what was cut off goes on from there.
+//! The progress file of an import of files, for resuming it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -63,14 +63,13 @@ impl Place {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e).with_context(place),
             Ok(text) => {
-                let there: State = serde_json::from_slice(&text).with_context(|| {
-                    format!("{} says where an import of a file is, and can't be read", place())
-                })?;
+                let there: State = serde_json::from_slice(&text)
+                    .with_context(|| format!("{}, the progress file of an import, can't be read", place()))?;
                 state.points = there.points;
                 state.numbering.clone_from(&there.numbering);
                 if there != state {
                     bail!(
-                        "{} is of an import of {} ({} bytes) into '{}' at {}: finish that one, remove the file, or name another by --state",
+                        "{} is of an import of {} ({} bytes) into '{}' at {}: finish that import, remove the file, or name another file with --state",
                         place(),
                         there.files_named(),
                         there.bytes,

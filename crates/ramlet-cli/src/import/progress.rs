@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, a line every few seconds elsewhere.
+//! The progress of an import: a bar on a terminal, a line every few seconds elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;

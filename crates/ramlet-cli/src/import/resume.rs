@@ -1,4 +1,4 @@
-//! Where an import from a server is, in a file: what was cut off goes on from there.
+//! The progress file of an import from a server, for resuming it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ impl Resume {
         let place = || path.display().to_string();
         let state = match fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
-                .with_context(|| format!("{} says where an import is, and can't be read", place()))?,
+                .with_context(|| format!("{}, the progress file of an import, can't be read", place()))?,
             Err(e) if e.kind() == ErrorKind::NotFound => State {
                 from: from.to_string(),
                 to: to.to_string(),
@@ -47,7 +47,7 @@ impl Resume {
         };
         if (state.from.as_str(), state.to.as_str()) != (from, to) {
             bail!(
-                "{} is of an import from {} to {}: finish that one, remove the file, or name another by --state",
+                "{} is of an import from {} to {}: finish that import, remove the file, or name another file with --state",
                 place(),
                 state.from,
                 state.to

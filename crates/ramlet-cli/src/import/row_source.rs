@@ -46,7 +46,7 @@ impl RowSource {
         };
         if lines.next()? {
             bail!(
-                "{}: line {} is one too many: there are {} rows of vectors",
+                "{}: there is no vector for line {}: there are {} rows of vectors",
                 lines.name(),
                 lines.line(),
                 self.rows.rows()
@@ -69,7 +69,7 @@ impl RowSource {
         let line = lines.text().trim();
         let parsed = serde_json::from_str::<&RawValue>(line);
         if !line.starts_with('{') || parsed.is_err() {
-            bail!("{}: line {} is no JSON object", lines.name(), lines.line());
+            bail!("{}: line {} is not a JSON object", lines.name(), lines.line());
         }
         if !self.target.fields.is_empty() {
             let Fields(fields) = serde_json::from_str(line)?;

@@ -111,7 +111,7 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
     match state.failure.or(read.err()) {
         None => Ok(state.acked.points),
         Some(error) => Err(anyhow!(
-            "{error:#}\nThe first {} points are in. To go on from there: {}",
+            "{error:#}\nThe first {} points are imported. To continue: {}",
             state.acked.prefix,
             match plan.place {
                 Some(_) => "the same command again".to_string(),
@@ -213,7 +213,7 @@ impl Shared<'_> {
                 Err(Refusal::TooLarge(sentence)) => {
                     let place = place(batch, from);
                     return Err(anyhow!(
-                        "point {start} alone is too large for the server{place}: {sentence}"
+                        "point {start} by itself is too large for the server{place}: {sentence}"
                     ));
                 }
                 // One of them is wrong: those before it go in, and it is named.

@@ -1,4 +1,4 @@
-//! Which numbers the datatype of a vector holds. The API takes others too, and changes them without a word.
+//! The range of numbers of a vector's datatype. The API accepts others and changes them silently.
 
 use anyhow::{Result, bail};
 
@@ -40,7 +40,7 @@ impl ValueRange {
             ValueRange::Halves => ("float16", "numbers up to 65504"),
         };
         bail!(
-            "number {at} of the vector is {}, and {name} holds {rule}: a collection of float32 takes it as it is (--datatype float32 makes one)",
+            "number {at} of the vector is {}, and {name} holds {rule}; create the collection with --datatype float32 to store it unchanged",
             vector[at]
         )
     }

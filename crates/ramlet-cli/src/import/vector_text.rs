@@ -16,7 +16,7 @@ pub fn numbers_of(text: &str) -> Result<String> {
             );
         }
         let Some(number) = word.parse::<f32>().ok().filter(|number| number.is_finite()) else {
-            bail!("'{word}' in it is no number");
+            bail!("'{word}' in it is not a number");
         };
         if at > 0 {
             out.push(',');
@@ -58,9 +58,9 @@ mod tests {
         check("1;2", "[1,2]");
         check(" 7 ", "[7]");
         check("[0.1 0.2 ... 0.9]", "NumPy has left numbers out");
-        check("[0.1, x]", "'x' in it is no number");
-        check("[nan]", "'nan' in it is no number");
+        check("[0.1, x]", "'x' in it is not a number");
+        check("[nan]", "'nan' in it is not a number");
         check("[]", "there is no number in it");
-        check("a red wheelbarrow", "'a' in it is no number");
+        check("a red wheelbarrow", "'a' in it is not a number");
     }
 }

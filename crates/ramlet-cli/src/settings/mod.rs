@@ -1,4 +1,4 @@
-//! What `ramlet serve` is told beside its flags: the environment and files. One table decides the names.
+//! Settings of `ramlet serve` other than flags: the environment and files. One table defines the names.
 
 mod places;
 mod qdrant;

@@ -1,4 +1,4 @@
-//! Which files are read: defaults of a package, a directory's as the API's server has them, and what flags or a variable name.
+//! The settings files to read: a package's defaults, a directory in the API server's form, and files named by flags or a variable.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub fn files(config: &[PathBuf], dir: Option<&Path>, env: Lookup<'_>) -> Result<
         .or_else(|| said("RAMLET_CONFIG_DIR").map(PathBuf::from));
     if let Some(dir) = dir {
         if !dir.is_dir() {
-            bail!("--config-dir {}: it is no directory", dir.display());
+            bail!("--config-dir {}: it is not a directory", dir.display());
         }
         let mode = said("RUN_MODE").unwrap_or_else(|| "production".to_owned());
         for name in ["config", mode.as_str(), "local"] {
@@ -52,7 +52,7 @@ fn named(by: &str, path: &Path) -> Result<PathBuf> {
         }
     }
     let what = if path.exists() {
-        "it is no file"
+        "it is not a file"
     } else {
         "there is no such file"
     };

@@ -1,14 +1,14 @@
-//! Keys of the API server's files that have no setting of ours: those of TLS, which work, and those without effect, each with why.
+//! Keys of the API server's files without a setting of ours: the TLS keys, which work, and keys without effect, each with the reason.
 
-/// A key, or all keys under it, that nothing here follows.
+/// A key, or all keys under it, without effect here.
 pub struct Foreign {
     pub key: &'static str,
     pub why: &'static str,
-    /// Values that ask for what is so anyway: nothing is said of them. `*`: all.
+    /// Values that match what Ramlet does anyway: no message for them. `*`: all.
     pub same: &'static [&'static str],
 }
 
-/// What connections are encrypted with, by the names of the API's server; see `TlsFiles`.
+/// The TLS files, by the names of the API's server; see `TlsFiles`.
 pub const FILES_OF_TLS: [(&str, &str); 6] = [
     (
         "service.enable_tls",
@@ -16,17 +16,17 @@ pub const FILES_OF_TLS: [(&str, &str); 6] = [
     ),
     (
         "service.verify_https_client_certificate",
-        "lets in only clients with a certificate that `tls.ca_cert` has signed",
+        "accepts only clients with a certificate signed by `tls.ca_cert`",
     ),
-    ("tls.cert", "the certificate; `./tls/cert.pem` unless said"),
-    ("tls.key", "its key; `./tls/key.pem` unless said"),
+    ("tls.cert", "the certificate; default `./tls/cert.pem`"),
+    ("tls.key", "its private key; default `./tls/key.pem`"),
     (
         "tls.ca_cert",
-        "authorities of clients; `./tls/cacert.pem` unless said",
+        "authorities for client certificates; default `./tls/cacert.pem`",
     ),
     (
         "tls.cert_ttl",
-        "seconds until the files are read again; 3600 unless said, null for never",
+        "seconds until the files are read again; default 3600, null for never",
     ),
 ];
 
@@ -35,14 +35,13 @@ const fn foreign(key: &'static str, why: &'static str, same: &'static [&'static 
 }
 
 const ALONE: &str = "Ramlet is one process and has no cluster";
-const PER_COLLECTION: &str =
-    "a collection is told when it is created; the planner decides what it isn't told";
-const BOUNDED: &str = "threads and queues are bounded by the memory budget";
-const ON_DISK: &str = "snapshots lie on a local disk";
+const PER_COLLECTION: &str = "this is set when a collection is created; the planner chooses what isn't set";
+const BOUNDED: &str = "the memory budget limits threads and queues";
+const ON_DISK: &str = "snapshots are stored on a local disk";
 const PAGE: &str = "the page at /dashboard is part of the binary";
-const NOT_BUILT: &str = "it isn't built";
+const NOT_BUILT: &str = "not implemented";
 
-/// The longest key that fits is the one that counts.
+/// The longest matching key applies.
 pub const WITHOUT_EFFECT: &[Foreign] = &[
     foreign("cluster", ALONE, &[]),
     foreign("cluster.enabled", ALONE, &["false"]),
@@ -59,17 +58,21 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
     foreign("storage.on_disk_payload", PER_COLLECTION, &["true"]),
     foreign(
         "storage.max_collections",
-        "the memory budget bounds how many collections there are",
+        "the memory budget limits the number of collections",
         &[],
     ),
-    foreign("storage.wal", "the log has files of one size", &[]),
+    foreign("storage.wal", "log files have a fixed size", &[]),
     foreign(
         "storage.temp_path",
-        "temporary files lie in the directory of the data",
+        "temporary files are in the data directory",
         &[],
     ),
-    foreign("storage.mmap_advice", "files are read around the page cache", &[]),
-    foreign("storage.low_memory_mode", "the budget is kept always", &[]),
+    foreign(
+        "storage.mmap_advice",
+        "files are read without the page cache",
+        &[],
+    ),
+    foreign("storage.low_memory_mode", "the memory budget always applies", &[]),
     foreign(
         "storage.recovery_mode",
         "--skip-collection leaves a collection closed",
@@ -82,7 +85,7 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
     ),
     foreign(
         "storage.async_scorer",
-        "storage.performance.async_scorer is its name now",
+        "its name is now storage.performance.async_scorer",
         &[],
     ),
     foreign("storage.update_concurrency", BOUNDED, &[]),
@@ -98,19 +101,11 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
         "metrics are at /metrics of the REST port",
         &[],
     ),
-    foreign(
-        "service.slow_query_secs",
-        "`slow_query` says from when on a request is slow",
-        &[],
-    ),
+    foreign("service.slow_query_secs", "`slow_query` sets this", &[]),
     foreign("service.hide_jwt_dashboard", PAGE, &["false"]),
     foreign("service.static_content_dir", PAGE, &[]),
     foreign("service.enable_static_content", PAGE, &["true"]),
-    foreign(
-        "telemetry_disabled",
-        "nothing is sent to anybody, whatever it says",
-        &["*"],
-    ),
+    foreign("telemetry_disabled", "Ramlet never sends telemetry", &["*"]),
     foreign("per_collection_metrics_enabled", NOT_BUILT, &[]),
     foreign("logger", "the log goes to standard error", &[]),
     foreign(
@@ -121,12 +116,12 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
     foreign("debugger", NOT_BUILT, &[]),
     foreign(
         "inference",
-        "texts become vectors of words here (BM25), or in the client",
+        "the server computes BM25 vectors; other models run in the client",
         &[],
     ),
     foreign("gpu", NOT_BUILT, &[]),
     foreign("gpu.indexing", NOT_BUILT, &["false"]),
-    foreign("feature_flags", "they are about the other server's own code", &[]),
+    foreign("feature_flags", "these concern the other server's own code", &[]),
     foreign("audit", NOT_BUILT, &[]),
 ];
 

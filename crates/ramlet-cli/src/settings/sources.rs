@@ -1,4 +1,4 @@
-//! Where a setting is said beside its flag: the environment, then the files; in each our name goes before that of the API's server.
+//! The sources of a setting: the flag, the environment, then the files. In each, our name overrides the API server's.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ impl Sources {
             if is_service_link(value) && name.starts_with("RAMLET_") {
                 if SETTINGS.iter().any(|setting| variable(setting.key) == *name) {
                     notices.push(format!(
-                        "{name}={value} is the address of a Kubernetes service, not a setting: it is passed over (enableServiceLinks: false)"
+                        "{name}={value} is the address of a Kubernetes service, not a setting: it is ignored (enableServiceLinks: false)"
                     ));
                 }
                 continue;
@@ -210,10 +210,10 @@ fn judge_qdrants(
     let Some(row) = without_effect(key) else {
         let nearest = nearest(key, of_file.is_some());
         let meant = nearest.map(|known| match of_file {
-            Some(_) => format!("; is {known} meant?"),
-            None => format!("; is {} meant?", qdrant_variable(&known)),
+            Some(_) => format!("; did you mean {known}?"),
+            None => format!("; did you mean {}?", qdrant_variable(&known)),
         });
-        notices.push(format!("{said} is no setting{}", meant.unwrap_or_default()));
+        notices.push(format!("{said} is not a setting{}", meant.unwrap_or_default()));
         return;
     };
     // Null says nothing, nor does what is so anyway.
@@ -243,7 +243,7 @@ fn misspelt_variable(name: &str) -> Option<String> {
         .map(|known| (edits(&known, name), known))
         .min()
         .filter(|(edits, _)| *edits <= 2);
-    nearest.map(|(_, known)| format!("{name} is no setting; is {known} meant?"))
+    nearest.map(|(_, known)| format!("{name} is not a setting; did you mean {known}?"))
 }
 
 /// The known key that is nearest, if one is near.
@@ -378,21 +378,21 @@ pub mod tests {
         noticed(
             &["memry: 1MB"],
             &[],
-            &["1.yaml:1: memry is no setting; is memory meant?"],
+            &["1.yaml:1: memry is not a setting; did you mean memory?"],
         );
         noticed(
             &["a: 1\nservice:\n  htp_port: 1\n  api_kye: k\n"],
             &[],
             &[
-                "1.yaml:1: a is no setting",
-                "1.yaml:3: service.htp_port is no setting; is service.http_port meant?",
-                "1.yaml:4: service.api_kye is no setting; is service.api_key meant?",
+                "1.yaml:1: a is not a setting",
+                "1.yaml:3: service.htp_port is not a setting; did you mean service.http_port?",
+                "1.yaml:4: service.api_kye is not a setting; did you mean service.api_key?",
             ],
         );
         noticed(
             &["storage: {http_port: 1}"],
             &[],
-            &["is service.http_port meant?"],
+            &["did you mean service.http_port?"],
         );
         noticed(
             &[],
@@ -402,8 +402,8 @@ pub mod tests {
                 ("RAMLET_SOMETHING", "x"),
             ],
             &[
-                "QDRANT__SERVICE__API_KEYS is no setting; is QDRANT__SERVICE__API_KEY meant?",
-                "is RAMLET_MEMORY meant?",
+                "QDRANT__SERVICE__API_KEYS is not a setting; did you mean QDRANT__SERVICE__API_KEY?",
+                "did you mean RAMLET_MEMORY?",
             ],
         );
         noticed(
@@ -447,7 +447,7 @@ pub mod tests {
         let unknown: Vec<_> = sources(&[text], &[])
             .notices()
             .into_iter()
-            .filter(|notice| notice.contains("is no setting"))
+            .filter(|notice| notice.contains("is not a setting"))
             .collect();
         assert_eq!(unknown, [""; 0]);
         let as_variables: Vec<_> = entries
@@ -458,7 +458,7 @@ pub mod tests {
         let unknown = as_variables
             .notices()
             .into_iter()
-            .find(|notice| notice.contains("is no setting"));
+            .find(|notice| notice.contains("is not a setting"));
         assert_eq!(unknown, None);
     }
 }

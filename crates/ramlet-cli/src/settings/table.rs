@@ -1,4 +1,4 @@
-//! The table of the settings: which names each has, and what it is when nothing is said.
+//! The table of settings: the names of each, and its default.
 //!
 //! A setting's key is its name in a file. The flag is the key with dashes, the variable is `RAMLET_` and the key in capitals.
 
@@ -9,7 +9,7 @@ pub struct Setting {
     pub key: &'static str,
     /// The same setting in the files of the API's server; its variable is `QDRANT__` and the parts in capitals.
     pub qdrant: Option<&'static str>,
-    /// What holds when nothing is said; empty if that needs no words.
+    /// The default in words; empty if there is none.
     pub default: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "memory",
         None,
-        "the cgroup's limit, or else a quarter of the machine's RAM",
+        "the cgroup's limit, or a quarter of the machine's RAM",
     ),
     setting("data", Some("storage.storage_path"), "./ramlet-data"),
     setting("host", Some("service.host"), "127.0.0.1"),
@@ -33,7 +33,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("read_only_api_key", Some("service.read_only_api_key"), ""),
     setting("jwt_rbac", Some("service.jwt_rbac"), "false"),
     setting("audit", Some("audit.enabled"), "false"),
-    setting("audit_dir", Some("audit.dir"), "audit, in that of the data"),
+    setting("audit_dir", Some("audit.dir"), "audit in the data directory"),
     setting("audit_rotation", Some("audit.rotation"), "daily"),
     setting("audit_file_size", None, "100MB"),
     setting("audit_files", Some("audit.max_log_files"), "7"),
@@ -49,15 +49,15 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "snapshots_path",
         Some("storage.snapshots_path"),
-        "snapshots, in that of the data",
+        "snapshots in the data directory",
     ),
     setting("snapshots_from_urls", None, "false"),
     setting(
         "threads",
         Some("storage.performance.max_search_threads"),
-        "four a core, but at most one for each 8 MB of memory",
+        "four per core, but at most one per 8 MB of memory",
     ),
-    setting("slow_query", None, "1s, and what it was spent on isn't noted"),
+    setting("slow_query", None, "1s, without the steps"),
     setting("log", Some("log_level"), "info"),
     setting("log_format", Some("logger.format"), "text"),
 ];
@@ -77,7 +77,7 @@ pub fn qdrant_variable(key: &str) -> String {
     format!("QDRANT__{}", key.replace('.', "__").to_ascii_uppercase())
 }
 
-/// Adds to the help of each flag of `serve` its variables and its default.
+/// Adds the variables and the default of each flag of `serve` to its help.
 pub fn with_names(command: Command) -> Command {
     command.mut_subcommand("serve", |serve| {
         SETTINGS.iter().fold(serve, |serve, setting| {
@@ -110,7 +110,7 @@ mod tests {
         all.find_subcommand("serve").expect("a command").clone()
     }
 
-    /// What is done once at a start, and where settings come from.
+    /// Actions of a single start, and the sources of settings.
     const FLAGS_ALONE: [&str; 12] = [
         "config",
         "config_dir",
@@ -173,9 +173,8 @@ mod tests {
         for (key, what) in FILES_OF_TLS {
             tls += &format!("| `{key}` | {what} |\n");
         }
-        let mut none = String::from(
-            "| key, or what stands under it | why | nothing is said if it is |\n|---|---|---|\n",
-        );
+        let mut none =
+            String::from("| key, or keys under it | reason | no message for the value |\n|---|---|---|\n");
         for row in WITHOUT_EFFECT {
             let same = match row.same {
                 ["*"] => "anything".to_owned(),

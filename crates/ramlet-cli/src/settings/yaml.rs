@@ -25,10 +25,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
     let told = || format!("the configuration {}", path.display());
     let bytes = std::fs::metadata(path).with_context(told)?.len();
     if bytes > BYTES_MAX {
-        bail!(
-            "{}: {bytes} bytes are more than the {BYTES_MAX} that are read",
-            told()
-        );
+        bail!("{}: {bytes} bytes; the limit is {BYTES_MAX}", told());
     }
     let text = std::fs::read_to_string(path).with_context(told)?;
     parse(&text).with_context(told)
@@ -55,10 +52,10 @@ pub fn parse(text: &str) -> Result<Vec<Entry>> {
         let line = span.start.line();
         match event {
             Event::DocumentStart(_) if documents == 1 => {
-                bail!("line {line}: a second document (---); settings stand in one")
+                bail!("line {line}: a second document (---); a settings file has only one")
             }
             Event::DocumentStart(_) => documents += 1,
-            Event::Alias(_) => bail!("line {line}: aliases (*name) aren't read here; write the value out"),
+            Event::Alias(_) => bail!("line {line}: aliases (*name) aren't supported; write the value"),
             Event::Scalar(value, style, ..) => match (levels.last_mut(), pending.take()) {
                 // An empty document is one empty scalar.
                 (None, _) if value.trim().is_empty() || value == "~" => {}
@@ -69,7 +66,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>> {
                         outer => format!("{outer}.{value}"),
                     };
                     if level.keys.contains(&key) {
-                        bail!("line {line}: `{key}` is said twice");
+                        bail!("line {line}: `{key}` is given twice");
                     }
                     level.keys.push(key.clone());
                     pending = Some(key);
@@ -148,7 +145,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_names_its_line() {
         for (text, expected) in [
-            ("a: 1\na: 2\n", "line 2: `a` is said twice"),
+            ("a: 1\na: 2\n", "line 2: `a` is given twice"),
             ("port 6333\n", "line 1: settings are lines like"),
             ("- a\n", "line 1: settings are lines like"),
             ("a: &x 1\nb: *x\n", "line 2: aliases"),

@@ -160,7 +160,7 @@ fn the_file_of_qdrants_documentation_comes_up() {
             || std::path::Path::new(&container.dir.path("storage/collections/c/config.json")).exists()
     );
     assert!(
-        log.contains("no key is set") && !log.contains("without effect") && !log.contains("is no setting"),
+        log.contains("no key is set") && !log.contains("without effect") && !log.contains("is not a setting"),
         "{log}"
     );
 }
@@ -224,7 +224,7 @@ fn one_with_keys_variables_and_a_command() {
         assert!(log.contains(named), "{named}: {log}");
     }
     assert!(
-        !log.contains("TELEMETRY") && !log.contains("CLUSTER") && !log.contains("is no setting"),
+        !log.contains("TELEMETRY") && !log.contains("CLUSTER") && !log.contains("is not a setting"),
         "{log}"
     );
     assert!(!log.contains("no key is set") && !log.contains("secret"), "{log}");

@@ -69,11 +69,14 @@ fn what_is_new_and_what_is_replaced() {
     );
     let said = import_ok(&server, &file, &[]);
     assert!(
-        said.contains("imported 3 points") && said.contains("2 new, 1 replaced; it has 2 now"),
+        said.contains("imported 3 points") && said.contains("2 new, 1 replaced; the collection has 2 now"),
         "{said}"
     );
     let said = import_ok(&server, &file, &[]);
-    assert!(said.contains("0 new, 3 replaced; it has 2 now"), "{said}");
+    assert!(
+        said.contains("0 new, 3 replaced; the collection has 2 now"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -103,13 +106,19 @@ fn files_without_ids_need_a_choice_for_a_filled_collection() {
     assert_eq!(points(&server).len(), 2, "nothing was sent");
 
     let said = import_ok(&server, &second, &["--ids", "append"]);
-    assert!(said.contains("2 new, 0 replaced; it has 4 now"), "{said}");
+    assert!(
+        said.contains("2 new, 0 replaced; the collection has 4 now"),
+        "{said}"
+    );
     assert_eq!(ids(&server), [0, 1, 2, 3]);
     assert_eq!(points(&server)[2]["vector"], json!([3]));
 
     let server = filled();
     let said = import_ok(&server, &second, &["--ids", "line"]);
-    assert!(said.contains("0 new, 2 replaced; it has 2 now"), "{said}");
+    assert!(
+        said.contains("0 new, 2 replaced; the collection has 2 now"),
+        "{said}"
+    );
 
     let server = filled();
     let said = [(); 2].map(|()| import_ok(&server, &second, &["--ids", "hash"]));
@@ -153,7 +162,7 @@ fn the_highest_id_is_found_among_gaps_and_uuids() {
         &server,
         &file,
         &["--ids", "append"],
-        &["the last number that there is"],
+        &["the highest id is the last possible number"],
     );
 }
 
@@ -174,17 +183,17 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
             &resume,
             &[
                 "Disk full",
-                "The first 30 points are in",
+                "The first 30 points are imported",
                 "the same command again",
             ],
         );
         server.state().points_max = usize::MAX;
         let said = import_ok(&server, &file, &resume);
         assert!(
-            said.contains("imported 20 points") && said.contains("30 were in already and skipped"),
+            said.contains("imported 20 points") && said.contains("30 were already imported and skipped"),
             "{said}"
         );
-        assert!(said.contains("it has 51 now"), "{said}");
+        assert!(said.contains("the collection has 51 now"), "{said}");
         let sent: Vec<Value> = ids(&server);
         let distinct: std::collections::BTreeSet<String> = sent.iter().map(ToString::to_string).collect();
         assert_eq!((sent.len(), distinct.len()), (51, 51), "{choice}");
@@ -268,7 +277,7 @@ fn options_that_say_otherwise_than_the_collection() {
             &server,
             &file,
             &[option, told],
-            &[&format!("'c' is there with {has}, and {option} says {told}")],
+            &[&format!("'c' exists with {has}, but {option} is {told}")],
         );
         assert!(server.state().bodies.is_empty());
     }
@@ -284,13 +293,13 @@ fn options_that_say_otherwise_than_the_collection() {
         &server,
         &file,
         &["--text", "body"],
-        &["index on 'body' already", "german"],
+        &["already has an index on 'body'", "german"],
     );
     refused(
         &server,
         &file,
         &["--text", "body", "--language", "none"],
-        &["index on 'body' already", r#"stopwords "german""#],
+        &["already has an index on 'body'", r#"stopwords "german""#],
     );
     let said = import_ok(&server, &file, &["--text", "body", "--language", "german"]);
     assert!(!said.contains("text index on"), "it is there: {said}");
@@ -302,12 +311,12 @@ fn nothing_imported_is_a_failure() {
     let rows = dir.file("a.npy", &npy("<f4", 2, 1, &le(&[1.0, 2.0])));
     let none = dir.file("b.npy", &npy("<f4", 0, 1, &[]));
     for (file, more, part) in [
-        (&none, &[][..], "there are no points behind the first 0"),
-        (&rows, &["--offset", "2"], "no points behind the first 2"),
+        (&none, &[][..], "there are no points after the first 0"),
+        (&rows, &["--offset", "2"], "no points after the first 2"),
         (
             &rows,
             &["--offset", "3"],
-            "the first 3 points are to be left out, and there are 2",
+            "--offset skips the first 3 points, but there are only 2",
         ),
         (&rows, &["--limit", "0"], "--limit is 0"),
     ] {
@@ -342,7 +351,7 @@ fn fields_of_text_that_no_point_has() {
         &FakeServer::start(),
         &rows,
         &["--text", "body"],
-        &["bare vectors have no fields", "--payload"],
+        &["vectors have no fields", "--payload"],
     );
 }
 
@@ -423,23 +432,23 @@ fn a_failed_import_leaves_no_collection_that_it_made() {
     let dir = TempDir::new();
     let broken = dir.file("a.jsonl", b"{\"id\":\"six\"}\n");
     let server = FakeServer::start();
-    refused(&server, &broken, &[], &["removed the collection 'c' again"]);
+    refused(&server, &broken, &[], &["removed the empty collection 'c'"]);
     assert_eq!(server.state().collection, None);
     let good = dir.file("b.jsonl", b"{\"id\":6}\n");
     refused(
         &server,
         &good,
         &["--text", "body", "--language", "klingon"],
-        &["klingon", "removed the collection"],
+        &["klingon", "removed the empty collection"],
     );
     assert_eq!(server.state().collection, None);
 
     let server = with_collection(json!({}));
-    refused(&server, &broken, &[], &["The first 0 points are in"]);
+    refused(&server, &broken, &[], &["The first 0 points are imported"]);
     assert!(server.state().collection.is_some(), "it was there before");
     let server = FakeServer::start();
     let half = dir.file("c.jsonl", b"{\"id\":1}\n{\"id\":\"six\"}\n");
-    refused(&server, &half, &[], &["The first 1 points are in"]);
+    refused(&server, &half, &[], &["The first 1 points are imported"]);
     assert!(server.state().collection.is_some(), "a point is in it");
 }
 
@@ -492,7 +501,7 @@ fn what_stands_in_files_instead_of_json() {
         ),
         ("d.jsonl", &utf16, &["UTF-16", "iconv"]),
         ("e.jsonl", b"{'id': 1}\n", &["line 1, column 2", "double quotes"]),
-        ("f.jsonl", b"{\"id\": 1, \"a\": True}\n", &["small letters"]),
+        ("f.jsonl", b"{\"id\": 1, \"a\": True}\n", &["lower case"]),
         ("g.jsonl", b"{\"id\": 1,\n\"a\": 2}\n", &["--format json"]),
         ("h.jsonl", b"id,title\n1,x\n", &["--format csv"]),
         (
@@ -503,9 +512,9 @@ fn what_stands_in_files_instead_of_json() {
         (
             "j.json",
             b"[{\"id\": 1}, 5]",
-            &["line 1, column 13", "'5' where an object must begin"],
+            &["line 1, column 13", "'5' where an object is expected"],
         ),
-        ("k.json", b"[{\"id\": 1}", &["cut short"]),
+        ("k.json", b"[{\"id\": 1}", &["truncated"]),
         (
             "l.json",
             b"[{\"id\": 1",
@@ -598,7 +607,7 @@ fn an_interrupt_says_how_far_it_got() {
     let sent = points(&server).len();
     assert!(!output.status.success() && (5..100_000).contains(&sent), "{said}");
     for part in [
-        &format!("The first {sent} points are in"),
+        &format!("The first {sent} points are imported"),
         &format!("--offset {sent}"),
         "interrupted",
     ] {
@@ -625,7 +634,7 @@ fn the_end_of_a_pipe_after_an_interrupt_is_none() {
     let output = running.wait_with_output().expect("it ends");
     let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
     assert!(
-        !output.status.success() && said.contains("The first 2 points are in"),
+        !output.status.success() && said.contains("The first 2 points are imported"),
         "{said}"
     );
 }

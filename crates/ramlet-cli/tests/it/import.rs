@@ -208,7 +208,7 @@ fn payload_beside_rows() {
     let payload = ["--payload", long.to_str().unwrap()];
     let (success, text) = import(&FakeServer::start(), &file, &payload);
     assert!(
-        !success && text.contains("line 4 is one too many: there are 3 rows"),
+        !success && text.contains("there is no vector for line 4: there are 3 rows"),
         "{text}"
     );
     let some = [payload[0], payload[1], "--limit", "2"];
@@ -228,7 +228,12 @@ fn what_line_1_is_no_pattern_for() {
     let file = dir.file("a.jsonl", text.as_bytes());
     let server = FakeServer::start();
     let (success, said) = import(&server, &file, &[]);
-    for part in ["no collection 'c'", "must be there before", "line 1", "'m'"] {
+    for part in [
+        "no collection 'c'",
+        "create the collection for such vectors first",
+        "line 1",
+        "'m'",
+    ] {
         assert!(!success && said.contains(part), "{part}: {said}");
     }
     let there = || {
@@ -308,7 +313,7 @@ fn a_place_in_a_collection_that_is_gone() {
     server_emptied.state().points.truncate(7);
     let (success, text) = import(&server_emptied, &file, &resume);
     assert!(
-        !success && text.contains("'c' has 7 points") && text.contains("30 were put in"),
+        !success && text.contains("'c' has 7 points") && text.contains("lists 30 as imported"),
         "{text}"
     );
     assert!(text.contains(&state) && text.contains("--offset 30"), "{text}");
@@ -382,7 +387,7 @@ fn a_collection_that_does_not_fit() {
     server.state().collection = Some(json!({"vectors": {"size": 3, "distance": "Dot"}}));
     let (success, text) = import(&server, &file, &[]);
     assert!(
-        !success && text.contains("'c' is there with 3 dimensions, the file has 2"),
+        !success && text.contains("'c' exists with 3 dimensions, the file has 2"),
         "{text}"
     );
     assert!(server.state().bodies.is_empty());
@@ -427,7 +432,7 @@ fn a_server_that_refuses_on_and_on_is_told_of() {
         let text = import_ok(&server, &file, &["--parallel", "1"]);
         let lines = text
             .lines()
-            .filter(|line| line.contains("and tried again: Memory budget taken: this passes by itself"));
+            .filter(|line| line.contains("retrying: Memory budget taken: this passes by itself"));
         assert_eq!(lines.count(), told, "{text}");
     }
 }
@@ -446,7 +451,10 @@ fn a_small_server_gets_smaller_requests() {
     let server = FakeServer::start();
     server.state().body_max = 10;
     let (success, text) = import(&server, &file, &[]);
-    assert!(!success && text.contains("point 0 alone is too large"), "{text}");
+    assert!(
+        !success && text.contains("point 0 by itself is too large"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -489,11 +497,11 @@ fn bad_files_say_what_is_wrong() {
     let cut = [b"{\"a\": \"x", "ä".repeat(17 << 20).as_bytes()].concat();
     let cases: [(&str, Vec<u8>, &str); 14] = [
         ("c.jsonl", cut, "line 1 is longer than 33554432 bytes"),
-        ("d.jsonl", b"{\"a\": \"\xff\"}".to_vec(), "line 1 is no UTF-8"),
+        ("d.jsonl", b"{\"a\": \"\xff\"}".to_vec(), "line 1 is not UTF-8"),
         (
             "e.jsonl",
             b"{\"id\": 1}\n{\"payload\": {}, \"title\": 1}\n".to_vec(),
-            "line 2: the field 'title' stands beside 'payload'",
+            "line 2: the field 'title' is beside 'payload'",
         ),
         (
             "c.fvecs",

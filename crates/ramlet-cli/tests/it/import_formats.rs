@@ -212,7 +212,7 @@ fn packed_files() {
         let cut = dir.file(name, &packed[..packed.len() - 6]);
         let (success, said) = import(&FakeServer::start(), &cut, &[]);
         assert!(
-            !success && said.contains(name) && said.contains("cut short"),
+            !success && said.contains(name) && said.contains("truncated"),
             "{said}"
         );
     }
@@ -242,7 +242,7 @@ fn standard_input() {
         "{said}"
     );
     let (success, said) = from_stdin(&server, &["--format", "jsonl", "--resume"], b"{}");
-    assert!(!success && said.contains("--resume takes files"), "{said}");
+    assert!(!success && said.contains("--resume needs files"), "{said}");
     let (success, said) = from_stdin(&server, &["--format", "jsonl"], b"{\"id\": 1}\n{");
     assert!(!success && said.contains("standard input: line 2"), "{said}");
 }
@@ -304,7 +304,7 @@ fn several_files_are_one_import() {
     let wide = dir.file("3.npy", &npy("<f4", 1, 2, &le(&[1.0, 2.0])));
     let (success, said) = run(&FakeServer::start(), &[vectors[0].clone(), wide], &[]);
     assert!(
-        !success && said.contains("don't go together") && said.contains("3.npy has 2 dimensions"),
+        !success && said.contains("don't match") && said.contains("3.npy has 2 dimensions"),
         "{said}"
     );
     let with_ids = dir.file("d.jsonl", b"{\"id\":7}\n");
@@ -337,11 +337,11 @@ fn several_files_go_on_where_they_were() {
     let server = FakeServer::start();
     server.state().points_max = 40;
     let said = run(&server);
-    assert!(said.contains("The first 40 points are in"), "{said}");
+    assert!(said.contains("The first 40 points are imported"), "{said}");
     server.state().points_max = usize::MAX;
     let said = run(&server);
     assert!(
-        said.contains("imported 20 points") && said.contains("40 were in already and skipped"),
+        said.contains("imported 20 points") && said.contains("40 were already imported and skipped"),
         "{said}"
     );
     let sent = points(&server);

@@ -83,7 +83,7 @@ fn the_table_has_a_line_for_each_component_and_step() {
         "{text}"
     );
     let (ok, all) = run("--points 1000000 --dim 100");
-    assert!(ok && all.contains("all that helps in RAM"), "{all}");
+    assert!(ok && all.contains("everything useful in RAM"), "{all}");
 }
 
 #[test]

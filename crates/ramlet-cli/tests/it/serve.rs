@@ -62,7 +62,7 @@ fn names_that_no_collection_can_have() {
             &[],
         );
         assert!(
-            text.contains(&format!("can be called '{name}'")) && text.contains(why),
+            text.contains(&format!("'{name}' is not a valid collection name")) && text.contains(why),
             "{text}"
         );
     }

@@ -1,4 +1,4 @@
-//! Beam search for a query (DiskANN): read the nearest nodes known and not visited, look at their neighbours' codes.
+//! Beam search for a query (DiskANN): reads the nearest unvisited nodes, and compares their neighbours' codes.
 
 use ramlet_io::IoContext;
 use ramlet_kernels::Kernels;

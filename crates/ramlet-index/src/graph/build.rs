@@ -1,4 +1,4 @@
-//! Building a graph within a bounded scratch: memory doesn't grow with the number of rows, but for entry points.
+//! Builds a graph in a bounded scratch: apart from entry points, memory doesn't grow with the number of rows.
 //!
 //! Partition and merge: rows are put in the order of clusters (the nodes' numbers); several times anew they are divided into
 //! clusters that overlap, in which all are compared with each other; what the clusters tell of a row is put together and its

@@ -1,4 +1,4 @@
-//! What a graph is built of, and with what.
+//! The inputs of a graph build.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How much patience reaches which recall: measured at build on rows of the graph itself.
+//! The recall by patience, measured at the build on rows of the graph itself.
 //!
 //! A row serves as query while its own node is left out of the beam search, as if it weren't there. One beam search per row serves
 //! all patiences: with less of it the same beam search would have ended sooner.

@@ -1,11 +1,11 @@
-//! Each row's candidates: out of clusters that overlap, several times anew, put together by an external sort.
+//! Each row's candidates from overlapping clusters, in several repetitions, joined by an external sort.
 
 use ramlet_io::{IoContext, Storage};
 use ramlet_memory::AnonBuf;
 
 use super::leaders::Leaders;
 use super::links::NONE;
-use super::pairs::{CANDIDATES, Candidate, Cluster, Pairs, Rank, TOLD_BYTES};
+use super::pairs::{CANDIDATES, Candidate, Cluster, EMITTED_BYTES, Pairs, Rank};
 use super::spread::Sorter;
 use super::stored::{Appender, Stored};
 use crate::error::Result;
@@ -23,7 +23,7 @@ const ROWS_USUAL: usize = 2000;
 const LEAST: usize = 64;
 
 /// Records of candidates that each cluster tells of a row.
-const TOLD: usize = 2;
+const EMITTED: usize = 2;
 
 /// One in so many neighbours is an edge back, as long as there are any.
 const BACK_ONE_IN: usize = 4;
@@ -77,12 +77,12 @@ impl<'s> Candidates<'_, 's> {
         let together = Pairs {
             stride: self.stride,
             nearest: (2 * self.degree).max(self.nearest),
-            told: self.degree.div_ceil(CANDIDATES),
+            emitted: self.degree.div_ceil(CANDIDATES),
             threads: self.threads,
         };
         let buffer = (self.scratch_bytes / 32).clamp(4096, 1 << 20);
         let mut out = Appender::create(self.spill, "tmp-graph-links", buffer)?;
-        let lists = (together.told + 1) * CANDIDATES * size_of::<Candidate>();
+        let lists = (together.emitted + 1) * CANDIDATES * size_of::<Candidate>();
         let room = self.scratch_bytes / 2 / (together.row_bytes() + lists);
         match self.rows as usize <= room.max(LEAST) {
             true => self.all_together(&together, &mut out)?,
@@ -108,8 +108,8 @@ impl<'s> Candidates<'_, 's> {
         cluster.records.resize(self.rows as usize * self.stride, 0);
         self.points.read(&mut cluster.records, 0)?;
         let mut lists: Vec<Vec<Candidate>> = vec![Vec::new(); cluster.nodes.len()];
-        pairs.compare(&mut cluster, &mut |node, told| {
-            lists[node as usize].extend(Candidate::read(told));
+        pairs.compare(&mut cluster, &mut |node, emitted| {
+            lists[node as usize].extend(Candidate::read(emitted));
             Ok(())
         })?;
         let mut links = vec![NONE; self.degree];
@@ -124,16 +124,16 @@ impl<'s> Candidates<'_, 's> {
         let pairs = Pairs {
             stride: self.stride,
             nearest: self.nearest,
-            told: TOLD,
+            emitted: EMITTED,
             threads: self.threads,
         };
         let division = self.divide(&pairs);
         let window = division.window;
-        let mut told = Sorter::create(
+        let mut emitted = Sorter::create(
             self.spill,
-            ["tmp-graph-told", "tmp-graph-told-2"],
+            ["tmp-graph-emitted", "tmp-graph-emitted-2"],
             self.rows.div_ceil(window) as usize,
-            TOLD_BYTES,
+            EMITTED_BYTES,
             self.scratch_bytes / 5,
         )?;
         let mut random = Random::new(self.seed);
@@ -143,17 +143,17 @@ impl<'s> Candidates<'_, 's> {
                 (&division, &mut compared),
                 &pairs,
                 &mut random,
-                &mut told,
+                &mut emitted,
                 io,
                 buf,
             )?;
         }
         let mut links = Vec::new();
         let part_of = |record: &[u8]| (word(record) / window) as usize;
-        told.for_each(usize::MAX, io, buf, &part_of, &mut |part, bytes| {
+        emitted.for_each(usize::MAX, io, buf, &part_of, &mut |part, bytes| {
             let first = part as u32 * window;
             let nodes = first..first.saturating_add(window).min(self.rows);
-            let mut lists: Vec<&[u8]> = bytes.chunks_exact(TOLD_BYTES).collect();
+            let mut lists: Vec<&[u8]> = bytes.chunks_exact(EMITTED_BYTES).collect();
             lists.sort_unstable_by_key(|list| word(list));
             links.clear();
             links.resize(nodes.len() * self.degree, NONE);
@@ -170,13 +170,13 @@ impl<'s> Candidates<'_, 's> {
         let (times, each) = (TIMES, EACH);
         let usual = ROWS_USUAL.min(rows_max / 2).max(1);
         let most = (self.scratch_bytes / 8 / self.stride).max(each);
-        let told = times * each * (pairs.told + 1) * TOLD_BYTES;
+        let emitted = times * each * (pairs.emitted + 1) * EMITTED_BYTES;
         Division {
             times,
             each,
             clusters: (each * self.rows as usize / usual).clamp(each, most),
             rows_max,
-            window: (self.scratch_bytes / 4 / told).clamp(8, 1 << 16) as u32,
+            window: (self.scratch_bytes / 4 / emitted).clamp(8, 1 << 16) as u32,
         }
     }
 
@@ -186,7 +186,7 @@ impl<'s> Candidates<'_, 's> {
         (division, compared): (&Division, &mut u64),
         pairs: &Pairs,
         random: &mut Random,
-        told: &mut Sorter<'_>,
+        emitted: &mut Sorter<'_>,
         io: &mut IoContext,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl<'s> Candidates<'_, 's> {
             let all = (division.times * division.each) as u64 * u64::from(self.rows);
             self.progress.advance(Phase::Compare, before, *compared, all);
             pairs.compare(&mut cluster, &mut |node, record| {
-                told.push((node / division.window) as usize, record)
+                emitted.push((node / division.window) as usize, record)
             })
         })
     }

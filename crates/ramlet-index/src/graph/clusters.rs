@@ -1,4 +1,4 @@
-//! Rows in the order of clusters, and what is the same for all of them.
+//! Rows in cluster order, and the data common to all clusters.
 //!
 //! An inverted file is built and only its order is kept: it puts near rows next to each other within a bounded
 //! scratch, and its positions become the nodes' numbers.

@@ -1,4 +1,4 @@
-//! A graph as it was opened.
+//! An open graph.
 
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer};

@@ -1,4 +1,4 @@
-//! How much patience reaches which recall, and how many reads it takes.
+//! The expected recall and reads by patience.
 
 use crate::calibration::DEPTHS;
 

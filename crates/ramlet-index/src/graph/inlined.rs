@@ -1,4 +1,4 @@
-//! Neighbours' codes, in the order of the nodes that have them: a join of links and codes with neither in memory.
+//! Inlines neighbours' codes: joins links and codes in node order, with neither in memory.
 //!
 //! Links are parted by the windows of nodes they lead to, in the order in which they stand. Window after window its codes
 //! are loaded and written down in that order: a run. A node's codes are then taken from the fronts of all runs.

@@ -1,5 +1,4 @@
-//! Records side by side, for comparing many of them with one: no sum crosses lanes then, and what is too far is dropped
-//! sixteen at a time.
+//! Interleaved records for comparing many with one: no sum crosses lanes, and far records are dropped sixteen at a time.
 
 use ramlet_kernels::{INTERLEAVED_CODES, INTERLEAVED_QUAD, InterleavedBall, Kernels, interleaved_bytes};
 

@@ -1,4 +1,4 @@
-//! A node in bytes, and how many there are.
+//! The byte layout of a node, and the number of nodes.
 //!
 //! A row of the file of nodes, little endian; `D` is the degree:
 //!

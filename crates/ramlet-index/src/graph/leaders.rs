@@ -1,4 +1,4 @@
-//! Points around which rows gather, and which of them each row is near.
+//! Cluster leaders, and the leaders near each row.
 
 use ramlet_kernels::kernels;
 

@@ -1,4 +1,4 @@
-//! Lists of neighbours in temporary files, while a graph is built.
+//! Neighbour lists in temporary files during a build.
 
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! What a graph holds in RAM: the frame of its codes, what was measured, and the entry points.
+//! The resident part of a graph: the frame of its codes, the calibration, and the entry points.
 //!
 //! Body of an envelope of kind `Blob`, little endian:
 //!

@@ -1,4 +1,4 @@
-//! All pairs within a cluster: each row's nearest there, which of them lie behind nearer ones, and the edges back.
+//! All pairs within a cluster: each row's nearest, pruned of those behind nearer ones, and the reverse edges.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(super) const CANDIDATES: usize = 16;
 
 /// A record of candidates: the row's node, and a number of candidates, then [`NONE`].
-pub(super) const TOLD_BYTES: usize = 4 + CANDIDATES * CANDIDATE_BYTES;
+pub(super) const EMITTED_BYTES: usize = 4 + CANDIDATES * CANDIDATE_BYTES;
 
 /// A candidate: its node, and its distance from the row, of which the lowest two bits are its [`Rank`].
 const CANDIDATE_BYTES: usize = 8;
@@ -31,7 +31,7 @@ const EQUALS_MAX: usize = 4;
 const AT_ONCE: usize = 8 * QUERIES;
 
 /// Is told a row's node, and a record. In any order.
-pub(super) type Tell<'t> = dyn FnMut(u32, &[u8]) -> Result<()> + Send + 't;
+pub(super) type Emit<'t> = dyn FnMut(u32, &[u8]) -> Result<()> + Send + 't;
 
 /// How much a candidate is worth. What a row chose comes first; of what others chose it for, and lies behind nothing that
 /// it chose itself, a part.
@@ -52,8 +52,8 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// The candidates of a record.
-    pub(super) fn read(told: &[u8]) -> impl Iterator<Item = Candidate> {
-        let list = told[4..].as_chunks::<CANDIDATE_BYTES>().0;
+    pub(super) fn read(emitted: &[u8]) -> impl Iterator<Item = Candidate> {
+        let list = emitted[4..].as_chunks::<CANDIDATE_BYTES>().0;
         list.iter().map_while(|bytes| {
             let [a, b, c, d, e, f, g, h] = *bytes;
             let (node, word) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
@@ -85,7 +85,7 @@ pub(super) struct Pairs {
     /// Nearest rows that are looked at.
     pub(super) nearest: usize,
     /// Records of a row's own candidates.
-    pub(super) told: usize,
+    pub(super) emitted: usize,
     pub(super) threads: usize,
 }
 
@@ -119,7 +119,7 @@ struct Worker {
     between: Vec<u32>,
     reach: Vec<f32>,
     behind: Vec<bool>,
-    told: Vec<u8>,
+    emitted: Vec<u8>,
 }
 
 impl Pairs {
@@ -129,21 +129,21 @@ impl Pairs {
     }
 
     /// Tells of each row of the cluster what could be its neighbours: the row's node, and a record.
-    pub(super) fn compare(&self, cluster: &mut Cluster, tell: &mut Tell<'_>) -> Result<()> {
+    pub(super) fn compare(&self, cluster: &mut Cluster, emit: &mut Emit<'_>) -> Result<()> {
         cluster.interleaved.fill(&cluster.records, self.stride);
         cluster.find_hollow(self.stride);
         let mut chosen = std::mem::take(&mut cluster.chosen);
         chosen.clear();
         chosen.resize(cluster.nodes.len() * CHOSEN_MAX, NONE);
-        let tell = Mutex::new(tell);
+        let emit = Mutex::new(emit);
         let firsts = || (0..).step_by(AT_ONCE);
         let batches = firsts().zip(chosen.chunks_mut(AT_ONCE * CHOSEN_MAX));
         self.share(batches, |worker, (first, chosen)| {
             let rows = chosen.chunks_mut(QUERIES * CHOSEN_MAX);
             let rows = rows.zip((first..).step_by(QUERIES));
-            let bytes = QUERIES * self.told * TOLD_BYTES;
-            worker.tell(rows, bytes, &tell, |worker, (chosen, first), told| {
-                worker.nearest(self, cluster, first, chosen, told)
+            let bytes = QUERIES * self.emitted * EMITTED_BYTES;
+            worker.emit(rows, bytes, &emit, |worker, (chosen, first), emitted| {
+                worker.nearest(self, cluster, first, chosen, emitted)
             })
         })?;
         cluster.chosen = chosen;
@@ -153,8 +153,8 @@ impl Pairs {
         let batches = firsts().take_while(|first| *first < rows);
         self.share(batches, |worker, first| {
             let rows = first..rows.min(first + AT_ONCE);
-            worker.tell(rows, TOLD_BYTES, &tell, |worker, row, told| {
-                worker.back(self, cluster, row, told)
+            worker.emit(rows, EMITTED_BYTES, &emit, |worker, row, emitted| {
+                worker.back(self, cluster, row, emitted)
             })
         })
     }
@@ -203,15 +203,16 @@ fn keep_few_equals(met: &mut Vec<(u32, u32)>, row: u32) {
 }
 
 /// Tells records that aren't empty.
-fn tell_all(told: &[u8], tell: &mut Tell<'_>) -> Result<()> {
+fn emit_all(emitted: &[u8], emit: &mut Emit<'_>) -> Result<()> {
     let word = |bytes: &[u8]| {
         bytes
             .first_chunk()
             .map_or(NONE, |bytes| u32::from_le_bytes(*bytes))
     };
-    told.chunks_exact(TOLD_BYTES)
+    emitted
+        .chunks_exact(EMITTED_BYTES)
         .filter(|record| word(&record[4..]) != NONE)
-        .try_for_each(|record| tell(word(record), record))
+        .try_for_each(|record| emit(word(record), record))
 }
 
 impl Cluster {
@@ -266,22 +267,22 @@ impl Cluster {
 
 impl Worker {
     /// Tells what `find` writes of each row into a space of so many bytes, records that are empty where it writes none.
-    fn tell<R>(
+    fn emit<R>(
         &mut self,
         rows: impl Iterator<Item = R>,
         bytes: usize,
-        tell: &Mutex<&mut Tell<'_>>,
+        emit: &Mutex<&mut Emit<'_>>,
         mut find: impl FnMut(&mut Worker, R, &mut [u8]),
     ) -> Result<()> {
-        let mut told = std::mem::take(&mut self.told);
-        told.clear();
+        let mut emitted = std::mem::take(&mut self.emitted);
+        emitted.clear();
         for row in rows {
-            let start = told.len();
-            told.resize(start + bytes, 0xff);
-            find(self, row, &mut told[start..]);
+            let start = emitted.len();
+            emitted.resize(start + bytes, 0xff);
+            find(self, row, &mut emitted[start..]);
         }
-        let result = tell_all(&told, *tell.lock().expect("never poisoned"));
-        self.told = told;
+        let result = emit_all(&emitted, *emit.lock().expect("never poisoned"));
+        self.emitted = emitted;
         result
     }
 
@@ -292,7 +293,7 @@ impl Worker {
         cluster: &Cluster,
         first: usize,
         chosen: &mut [u32],
-        told: &mut [u8],
+        emitted: &mut [u8],
     ) {
         let (stride, wanted) = (pairs.stride, pairs.nearest);
         let count = chosen.len() / CHOSEN_MAX;
@@ -319,15 +320,22 @@ impl Worker {
                 }
             });
         let out = chosen.chunks_exact_mut(CHOSEN_MAX);
-        let out = out.zip(told.chunks_exact_mut(pairs.told * TOLD_BYTES));
-        for (row, (chosen, told)) in (first..).zip(out) {
+        let out = out.zip(emitted.chunks_exact_mut(pairs.emitted * EMITTED_BYTES));
+        for (row, (chosen, emitted)) in (first..).zip(out) {
             std::mem::swap(&mut self.pruning.candidates, &mut self.near[row - first].met);
-            self.choose(pairs, cluster, row, chosen, told);
+            self.choose(pairs, cluster, row, chosen, emitted);
         }
     }
 
     /// Tells of a row whose nearest are the candidates.
-    fn choose(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, chosen: &mut [u32], told: &mut [u8]) {
+    fn choose(
+        &mut self,
+        pairs: &Pairs,
+        cluster: &Cluster,
+        row: usize,
+        chosen: &mut [u32],
+        emitted: &mut [u8],
+    ) {
         let (stride, wanted, pruning) = (pairs.stride, pairs.nearest, &mut self.pruning);
         let candidates = &mut pruning.candidates;
         keep_few_equals(candidates, row as u32);
@@ -338,14 +346,14 @@ impl Worker {
                 .records
                 .extend_from_slice(cluster.record(*other as usize, stride));
         }
-        let count = pruning.choose(stride, pairs.told * CANDIDATES);
+        let count = pruning.choose(stride, pairs.emitted * CANDIDATES);
         for (edge, place) in chosen.iter_mut().zip(&pruning.order[..count]) {
             *edge = pruning.candidates[*place as usize].1;
         }
         let mut order = pruning.order.iter().enumerate();
-        for told in told.chunks_exact_mut(TOLD_BYTES) {
-            told[..4].copy_from_slice(&cluster.nodes[row].to_le_bytes());
-            let slots = told[4..].chunks_exact_mut(CANDIDATE_BYTES);
+        for emitted in emitted.chunks_exact_mut(EMITTED_BYTES) {
+            emitted[..4].copy_from_slice(&cluster.nodes[row].to_le_bytes());
+            let slots = emitted[4..].chunks_exact_mut(CANDIDATE_BYTES);
             for (out, (i, place)) in slots.zip(order.by_ref()) {
                 let (distance, other) = pruning.candidates[*place as usize];
                 let candidate = Candidate {
@@ -359,9 +367,9 @@ impl Worker {
     }
 
     /// Of the rows that chose this one, the nearest that lie behind none that it chose itself.
-    fn back(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, told: &mut [u8]) {
+    fn back(&mut self, pairs: &Pairs, cluster: &Cluster, row: usize, emitted: &mut [u8]) {
         let stride = pairs.stride;
-        told[..4].copy_from_slice(&cluster.nodes[row].to_le_bytes());
+        emitted[..4].copy_from_slice(&cluster.nodes[row].to_le_bytes());
         let chosen = &cluster.chosen[row * CHOSEN_MAX..][..CHOSEN_MAX];
         let edges = &cluster.back[cluster.starts[row] as usize..cluster.starts[row + 1] as usize];
         let step = edges.len().div_ceil(BACK_MAX).max(1);
@@ -400,7 +408,7 @@ impl Worker {
             })
             .collect();
         free.sort_unstable();
-        let slots = told[4..].chunks_exact_mut(CANDIDATE_BYTES);
+        let slots = emitted[4..].chunks_exact_mut(CANDIDATE_BYTES);
         slots.zip(&free).for_each(|(out, one)| one.write(out));
     }
 }
@@ -434,11 +442,11 @@ mod tests {
         pairs.map(|(a, b)| u32::from(a.abs_diff(*b)).pow(2)).sum()
     }
 
-    fn told(cluster: &mut Cluster, threads: usize) -> BTreeMap<u32, Vec<Candidate>> {
+    fn emitted(cluster: &mut Cluster, threads: usize) -> BTreeMap<u32, Vec<Candidate>> {
         let pairs = Pairs {
             stride: STRIDE,
             nearest: 40,
-            told: 2,
+            emitted: 2,
             threads,
         };
         let mut lists: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
@@ -455,7 +463,7 @@ mod tests {
     fn the_nearest_are_told_and_which_lie_behind() {
         for rows in [1, 2, 17, 300, 700] {
             let mut cluster = cluster(rows);
-            let lists = told(&mut cluster, 2);
+            let lists = emitted(&mut cluster, 2);
             for row in 0..rows {
                 let mut order: Vec<(u32, usize)> = (0..rows)
                     .filter(|other| *other != row)
@@ -494,7 +502,7 @@ mod tests {
                     );
                 }
             }
-            let again = told(&mut cluster, 1);
+            let again = emitted(&mut cluster, 1);
             assert!(lists == again, "{rows} rows by one thread");
         }
     }

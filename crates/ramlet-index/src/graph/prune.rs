@@ -1,4 +1,4 @@
-//! Vectors of 8 bits for building, and choosing neighbours among candidates.
+//! 8-bit vectors for the build, and pruning of candidates to neighbours.
 
 use ramlet_kernels::{INTERLEAVED_QUAD, InterleavedBall, kernels};
 

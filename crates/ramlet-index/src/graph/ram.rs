@@ -1,5 +1,4 @@
-//! Edges and codes in RAM, where there is room for them: a beam search then reads nothing, and only the nodes that it found
-//! nearest are read and scored exactly.
+//! Edges and codes in RAM, if there is room: a beam search then reads only the nearest nodes, to score them exactly.
 //!
 //! Taken from the nodes at open: the first edges of each node (they stand in the order of their choice, so a prefix is
 //! a sparser graph), sorted and written as gaps of 7 bits a byte, 2 to 3 bytes each; and every node's code, which

@@ -1,4 +1,4 @@
-//! Seeing to it that every node can be reached from an entry point.
+//! Makes every node reachable from an entry point.
 
 use super::links::some;
 use super::stored::Stored;

@@ -1,4 +1,4 @@
-//! Searching: beam search, or visit the listed rows, or all.
+//! Graph search: beam search, or the listed rows, or all rows.
 
 use ramlet_io::{IoContext, SearchStage};
 use ramlet_memory::AnonBuf;
@@ -13,7 +13,7 @@ use crate::positions::{find_positions, read_listed};
 use crate::reading::{ALONE_COST, LISTED_ROWS, stream};
 use crate::scratch::{IndexScratch, RowLists};
 use crate::search_stats::SearchStats;
-use crate::vector_index::{EFFORT_DEFAULT, MemoryUse, VectorIndex, Want};
+use crate::vector_index::{EFFORT_DEFAULT, IndexSearchParams, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 
 /// Nodes known, per node that is read in the end.
@@ -38,7 +38,7 @@ const RESCORED_MORE: usize = 10;
 
 /// How a search goes about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum SearchStrategy {
     /// All nodes, in the order of the file.
     All,
     /// Only the rows of the bitmap, each by its position.
@@ -48,7 +48,7 @@ enum Way {
 
 impl Graph {
     /// What a search for the `wanted` nearest is expected to take.
-    pub fn expected(&self, want: &Want, wanted: f64) -> Expected {
+    pub fn expected(&self, want: &IndexSearchParams, wanted: f64) -> Expected {
         let recall = want.recall.unwrap_or(self.recall);
         let effort = f64::from(want.effort.unwrap_or(EFFORT_DEFAULT)) / f64::from(EFFORT_DEFAULT);
         let usual = self.meta.calibration.expected(recall, wanted);
@@ -57,14 +57,14 @@ impl Graph {
     }
 
     /// The cheapest way, counted in reads of single nodes.
-    fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
+    fn strategy(&self, want: &IndexSearchParams, allowed: &Allowed<'_>, k: usize) -> SearchStrategy {
         let all = (self.nodes.data_pages() / ALONE_COST) as f64;
         let listed = allowed.only.map(|only| {
             let rows = only.len() as f64;
             rows + rows.min(self.positions.data_pages() as f64)
         });
-        let (way, cost) = if want.exact {
-            (Way::All, all)
+        let (strategy, cost) = if want.exact {
+            (SearchStrategy::All, all)
         } else {
             // The k nearest among those allowed are about the k / share nearest of all.
             let share = allowed.share(u64::from(self.meta.shape.rows));
@@ -75,14 +75,14 @@ impl Graph {
                 reads: far.reads.max(near.reads + near.patience / share),
             };
             if expected.reads < all {
-                (Way::BeamSearch(expected), expected.reads)
+                (SearchStrategy::BeamSearch(expected), expected.reads)
             } else {
-                (Way::All, all)
+                (SearchStrategy::All, all)
             }
         };
         match listed {
-            Some(listed) if listed <= cost => Way::Listed,
-            _ => way,
+            Some(listed) if listed <= cost => SearchStrategy::Listed,
+            _ => strategy,
         }
     }
 
@@ -319,7 +319,7 @@ impl VectorIndex for Graph {
     fn search(
         &self,
         query: &Query,
-        want: &Want,
+        want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -334,7 +334,7 @@ impl VectorIndex for Graph {
             ..
         } = scratch;
         *stats = SearchStats::default();
-        let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
+        let (strategy, only) = (self.strategy(want, allowed, top.k()), allowed.only);
         let mut search = Offering {
             query,
             allowed,
@@ -342,9 +342,9 @@ impl VectorIndex for Graph {
             found: 0,
             again: false,
         };
-        match (way, only) {
-            (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
-            (Way::BeamSearch(expected), _) => {
+        match (strategy, only) {
+            (SearchStrategy::Listed, Some(only)) => self.listed(&mut search, only, lists, buf, io, stats),
+            (SearchStrategy::BeamSearch(expected), _) => {
                 let of_beam: &mut GraphLists = own.of();
                 let done = self.beam_search(&mut search, expected, of_beam, buf, io, stats);
                 of_beam.trim();
@@ -359,16 +359,16 @@ impl VectorIndex for Graph {
                     None => self.all(&mut search, buf, io, stats),
                 }
             }
-            (Way::All | Way::Listed, _) => self.all(&mut search, buf, io, stats),
+            (SearchStrategy::All | SearchStrategy::Listed, _) => self.all(&mut search, buf, io, stats),
         }
     }
 
-    fn search_bytes(&self, _: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
-        match self.way(want, allowed, k) {
-            Way::BeamSearch(expected) => {
+    fn search_bytes(&self, _: &Query, want: &IndexSearchParams, allowed: &Allowed<'_>, k: usize) -> u64 {
+        match self.strategy(want, allowed, k) {
+            SearchStrategy::BeamSearch(expected) => {
                 GraphLists::bytes_for(k, self.room_for(expected.reads.max(k as f64)))
             }
-            Way::All | Way::Listed => 0,
+            SearchStrategy::All | SearchStrategy::Listed => 0,
         }
     }
 

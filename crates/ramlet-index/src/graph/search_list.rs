@@ -1,4 +1,4 @@
-//! The nodes that a beam search knows of, nearest first.
+//! The beam search list: known nodes, nearest first.
 
 /// A node that a beam search knows of.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Bytes put into parts by way of a temporary file, within a bounded memory: an external sort by buckets.
+//! An external bucket sort by a temporary file, in bounded memory.
 
 use ramlet_io::{BatchRead, IoContext, PAGE, ReadFile, Storage, WriteFile};
 use ramlet_memory::AnonBuf;
@@ -35,7 +35,7 @@ struct Part {
 struct Owners {
     latest: Vec<u16>,
     /// Pages of the file that tell of the pieces before them.
-    told: Vec<u32>,
+    emitted: Vec<u32>,
 }
 
 /// Pieces that a page tells the owners of.
@@ -123,16 +123,16 @@ impl Owners {
     fn push(&mut self, owner: u16, file: &mut dyn WriteFile) -> Result<()> {
         self.latest.push(owner);
         if self.latest.len() == OWNERS {
-            self.told.push(page_of(file));
+            self.emitted.push(page_of(file));
             let page: Vec<u8> = self.latest.drain(..).flat_map(u16::to_le_bytes).collect();
             file.append(&page)?;
         }
         Ok(())
     }
 
-    /// The page in which the first piece begins that the page `told[at]` tells of, or the latest owners where there is none.
+    /// The page in which the first piece begins that the page `emitted[at]` tells of, or the latest owners where there is none.
     fn first_page(&self, at: usize) -> u32 {
-        at.checked_sub(1).map_or(0, |before| self.told[before] + 1)
+        at.checked_sub(1).map_or(0, |before| self.emitted[before] + 1)
     }
 }
 
@@ -159,7 +159,7 @@ impl Parts<'_> {
         // Those of whole pieces are found among all of them.
         let whole = bytes / self.piece_bytes as u64;
         let mut found = 0;
-        for at in 0..=self.owners.told.len() {
+        for at in 0..=self.owners.emitted.len() {
             if found == whole {
                 break;
             }
@@ -171,8 +171,8 @@ impl Parts<'_> {
                     false => Ok(()),
                 }
             };
-            if let Some(told) = self.owners.told.get(at) {
-                self.read(&[*told], page, io)?;
+            if let Some(emitted) = self.owners.emitted.get(at) {
+                self.read(&[*emitted], page, io)?;
                 let owners = page.as_chunks().0.iter().map(|owner| u16::from_le_bytes(*owner));
                 let mut own = owners.enumerate().filter(|(_, other)| *other == owner);
                 own.try_for_each(|(i, _)| find(i, io))?;

@@ -1,4 +1,4 @@
-//! Temporary files of a build: written front to back, then read anywhere.
+//! Temporary files of a build: written sequentially, then read at random.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Writing the nodes: rows, and their neighbours with codes, together.
+//! Writes the nodes: rows with their neighbours' ids and codes.
 
 use ramlet_format::rows::{RowsLayout, RowsWriter};
 use ramlet_io::{IoContext, Storage, WriteFile};

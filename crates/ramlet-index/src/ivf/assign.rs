@@ -1,4 +1,4 @@
-//! Batches of rows out of a source, worked on by several threads.
+//! Batches of rows from a source, processed by several threads.
 
 use super::calibrate::HeldOut;
 use super::kmeans::block_points;

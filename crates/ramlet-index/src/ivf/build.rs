@@ -1,4 +1,4 @@
-//! Building the index within a bounded scratch: memory doesn't grow with the number of rows.
+//! Builds the index in a bounded scratch: memory doesn't grow with the number of rows.
 //!
 //! Three replays of the source: a sample goes to disk and is clustered; every row is assigned to a cluster (and the
 //! clusters' sizes are then known); rows go to buckets of whole clusters on disk, while the held-out rows are compared
@@ -17,7 +17,7 @@ use super::divide::Division;
 use super::encode::{Coded, CodesWriter, unit_of};
 use super::lists::Lists;
 use super::meta::{self, Shape, centroid_bytes};
-use super::misses::Asked;
+use super::misses::HeldOutQueries;
 use super::points::{POINT_TAIL, Pointer};
 use super::probe_threshold::ProbeThresholds;
 use super::ranked::{HEAD_BYTES, Ranked, RankedBuf, Ranking, mean_of, width_of};
@@ -377,7 +377,7 @@ impl<'p> Build<'p> {
         };
         let asked = rotation.filter(|_| files.scanned().next().is_some());
         let asked = asked.map(|rotation| {
-            Asked::new(
+            HeldOutQueries::new(
                 &mut held_out[..coded_with],
                 self.decoder.metric,
                 rotation,
@@ -649,7 +649,7 @@ impl<'p> Build<'p> {
         &self,
         (buckets, plan, splits): (&Buckets<'_>, &Plan, &Splits<'_>),
         (centres, unit, pointer): (&mut Centres<'_>, f32, &Pointer),
-        (rotation, asked, model): (Option<&Rotation>, Option<&Asked>, Option<&ProductModel>),
+        (rotation, asked, model): (Option<&Rotation>, Option<&HeldOutQueries>, Option<&ProductModel>),
         spill: &'s dyn Storage,
         files: &mut IvfFiles<'_>,
     ) -> Result<(List<'s>, Coded)> {
@@ -697,7 +697,7 @@ impl<'p> Build<'p> {
         &self,
         codes: &'w mut [IvfCodes<'_>],
         unit: f32,
-        how: (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
+        how: (&'w Rotation, Option<&'w HeldOutQueries>, Option<&'w ProductModel>),
     ) -> CodesWriter<'w> {
         let (dims, segment_rows) = (self.decoder.dims, self.params.segment_rows);
         let buffer_bytes = self.buffer_bytes() / codes.len().max(1);

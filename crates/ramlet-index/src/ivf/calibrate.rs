@@ -1,4 +1,4 @@
-//! How many clusters must be visited for which recall: measured at build on rows of the index itself.
+//! The recall by clusters visited, measured at the build on rows of the index itself.
 //!
 //! Within a visited cluster every row is scored exactly, so the recall of a query is the share of its true
 //! neighbours whose clusters rank among those visited. One pass over the rows finds the true neighbours; nothing is

@@ -1,4 +1,4 @@
-//! Rows that may be among the nearest, and choosing those that are.
+//! Candidate rows that may be among the nearest, and the choice of those that are.
 //!
 //! A row is read where its distance may lie on the other side of the boundary between the last row wanted and the next one:
 //! within `reach` deviations of it. The nearest come first, and a few at a time: each moves the k-th distance to where it really is,

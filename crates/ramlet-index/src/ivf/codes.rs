@@ -1,5 +1,5 @@
-//! Searching codes in RAM: scan the signs of the nearest clusters' rows, look at the finer codes of those that may be
-//! near, and read the few of which these can't tell whether they are among the nearest.
+//! Searches by codes in RAM: scans the 1-bit codes of the nearest clusters, compares finer codes of the candidates, and reads the rows that
+//! codes can't decide.
 //!
 //! The finer codes lie anywhere in memory: those of one cluster are fetched while the next one is scanned.
 
@@ -12,7 +12,9 @@ use super::resident::{ResidentCodes, ResidentLists};
 use crate::CodeKind;
 use crate::cached_rows::{CachedRows, CachedView};
 use crate::error::{IndexError, Result};
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout};
+use crate::quant::{
+    CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout, ResidualQuery,
+};
 use crate::rows_file::RowsFile;
 use crate::vector_index::Effort;
 
@@ -49,7 +51,7 @@ pub(crate) struct CodeLists {
     pub(super) query: CodeQuery,
     pub(super) ranking: RankQuery,
     /// The query as two clusters' rows are compared with it: the one being scanned and the one before.
-    pub(super) entered: [Entered; 2],
+    pub(super) entered: [ResidualQuery; 2],
     /// A centroid whose levels had to be unpacked.
     pub(super) centroid: Vec<u8>,
     /// Rows found by the last scan, and which of `entered` they belong to.

@@ -1,4 +1,4 @@
-//! Clusters divided once their rows lie together on disk: a build with room to train few centroids makes many all the same.
+//! Divides clusters when their rows are contiguous on disk, so that a build with room to train few centroids still makes many.
 //!
 //! What is trained is compared with every row, so all of it must be in memory, as whole bytes. A cluster's own rows fit there, one cluster after
 //! another: k-means over them makes a few clusters of it, of which nothing stays but what searches rank. A row's cluster is

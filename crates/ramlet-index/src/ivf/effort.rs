@@ -1,4 +1,4 @@
-//! How hard a search must try for what is wanted: clusters visited, and by how many deviations codes may be off.
+//! The effort that a recall needs: clusters to visit, and the deviations allowed for codes.
 
 use super::codes::Codes;
 use super::inverted_file::Ivf;
@@ -6,7 +6,7 @@ use super::misses;
 use super::products::Products;
 use crate::calibration::Rule;
 use crate::quant::Epsilon;
-use crate::vector_index::{EFFORT_DEFAULT, Effort, VectorIndex, Want};
+use crate::vector_index::{EFFORT_DEFAULT, Effort, IndexSearchParams, VectorIndex};
 use crate::{Allowed, CodeKind, WIDE};
 
 /// See [`Effort::bounds`].
@@ -110,23 +110,23 @@ impl Effort {
 impl Ivf {
     /// How a search for the 10 nearest goes about it, at this recall (the index's target if `None`) and effort.
     pub fn explain(&self, recall: Option<f32>, effort: Option<u32>) -> Effort {
-        let want = Want {
+        let want = IndexSearchParams {
             recall,
             effort,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         self.effort(10.0, &want)
     }
 
     /// How a search for its `wanted` nearest goes about it, without a filter.
-    pub fn effort(&self, wanted: f64, want: &Want) -> Effort {
+    pub fn effort(&self, wanted: f64, want: &IndexSearchParams) -> Effort {
         self.effort_by(wanted, want, self.rule(want, &Allowed::default(), wanted))
     }
 
-    pub(super) fn effort_by(&self, wanted: f64, want: &Want, rule: Rule) -> Effort {
-        if let Some(told) = want.told {
-            let probes = told.probes.clamp(1, self.clusters());
-            return Effort { probes, ..told };
+    pub(super) fn effort_by(&self, wanted: f64, want: &IndexSearchParams, rule: Rule) -> Effort {
+        if let Some(fixed) = want.fixed_effort {
+            let probes = fixed.probes.clamp(1, self.clusters());
+            return Effort { probes, ..fixed };
         }
         let recall = want.recall.unwrap_or(self.recall).clamp(0.01, 0.9999);
         let calibration = &self.meta.calibration;

@@ -1,8 +1,8 @@
-//! Writing the files of codes while the rows pass by in their final order.
+//! Writes the code files while rows arrive in their final order.
 
 use super::buckets::{RECORD_HEADER, cluster_of, row_of};
 use super::meta;
-use super::misses::{self, Asked, Misses, Samples, deviations_by_depth};
+use super::misses::{self, HeldOutQueries, Misses, Samples, deviations_by_depth};
 use super::ranked::Ranked;
 use super::rows_out::RowsOut;
 use super::sample::Decoder;
@@ -41,7 +41,7 @@ struct Coder<'w> {
     decoder: Decoder,
     rotation: &'w Rotation,
     /// Queries by which the codes' errors are measured.
-    asked: Option<&'w Asked>,
+    asked: Option<&'w HeldOutQueries>,
     forms: Vec<Form<'w>>,
     /// The finest codes, if there is a file of what they leave over.
     finest: Option<u8>,
@@ -178,7 +178,7 @@ impl<'w> CodesWriter<'w> {
         files: Vec<(CodeKind, RowsOut<'w>)>,
         decoder: Decoder,
         segment_rows: u32,
-        (rotation, asked, model): (&'w Rotation, Option<&'w Asked>, Option<&'w ProductModel>),
+        (rotation, asked, model): (&'w Rotation, Option<&'w HeldOutQueries>, Option<&'w ProductModel>),
         unit: f32,
         batch_bytes: usize,
         threads: usize,
@@ -265,9 +265,9 @@ impl<'w> CodesWriter<'w> {
         let deviations = forms
             .zip(&mut self.samples)
             .filter_map(|(form, samples)| match form {
-                Form::Groups(_) => Some(deviations_by_depth(samples, &misses::COARSE_USUAL)),
+                Form::Groups(_) => Some(deviations_by_depth(samples, &misses::ONE_BIT_USUAL)),
                 Form::Extended(_) | Form::Residual(_) => {
-                    Some(deviations_by_depth(samples, &misses::FINE_USUAL))
+                    Some(deviations_by_depth(samples, &misses::EXTENDED_USUAL))
                 }
                 Form::Product(_) | Form::ProductWithIds(..) => {
                     Some(deviations_by_depth(samples, &misses::PRODUCT_USUAL))

@@ -1,4 +1,4 @@
-//! What a build made, seen from outside: for benches and for explaining a search.
+//! Statistics of a built index, for benches and `explain`.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! An inverted file as it was opened.
+//! An open inverted file.
 
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_memory::AnonBuf;

@@ -1,4 +1,4 @@
-//! Lloyd's k-means with prices that even out the clusters.
+//! Lloyd's k-means with prices that balance the clusters.
 //!
 //! A point belongs to the cluster of least `|x - c|^2 + price`. After each round a cluster with more points than the
 //! mean becomes dearer, one with fewer cheaper, by [`STEP`] of the mean squared distance times the logarithm of the
@@ -282,14 +282,14 @@ impl Round {
             let sum = &mut self.sums[(i - self.first) * self.dims..][..self.dims];
             level.centroids.decode_relative(i, &mut centre);
             let inverse = 1.0 / count;
-            let (mut square, mut way) = (0.0f32, 0.0f32);
+            let (mut square, mut along) = (0.0f32, 0.0f32);
             for (sum, centre) in sum.iter_mut().zip(&centre) {
                 square += *sum * *sum;
-                way += (*sum - centre * count).powi(2);
+                along += (*sum - centre * count).powi(2);
                 *sum *= inverse;
             }
             self.explained += f64::from(square) / f64::from(count);
-            self.ways += f64::from(way / count);
+            self.ways += f64::from(along / count);
             level.centroids.set_relative(i, sum);
         }
     }

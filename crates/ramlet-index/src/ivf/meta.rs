@@ -1,4 +1,4 @@
-//! The part of the index that is resident: centroids, where clusters start, and what was measured.
+//! The resident part of the index: centroids, cluster offsets, and the calibration.
 //!
 //! Body of an envelope of kind `Centroids`, little endian:
 //!

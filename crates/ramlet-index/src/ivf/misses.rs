@@ -1,4 +1,4 @@
-//! How far codes miss true neighbours: measured at build, while the neighbours of held-out rows are coded.
+//! How much codes miss true neighbours, measured at the build on the neighbours of held-out rows.
 //!
 //! A neighbour is lost where its least possible distance lies above that of the last one wanted. By how many deviations that
 //! happens depends on the data: rows are lost less often than normal errors say, since most neighbours lie well within. Of the nearest
@@ -13,11 +13,13 @@ use super::ranked::Ranked;
 use crate::Metric;
 use crate::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 use crate::quant::product::ProductModel;
-use crate::quant::{CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GroupLayout, Rotation, SignRow};
+use crate::quant::{
+    CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GroupLayout, ResidualQuery, Rotation, SignRow,
+};
 
 /// What is taken where too little was measured: about what vectors of text and images take.
-pub(super) const COARSE_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
-pub(super) const FINE_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
+pub(super) const ONE_BIT_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];
+pub(super) const EXTENDED_USUAL: [f32; LOSSES.len()] = [0.1, 0.2, 0.35, 0.6, 0.8, 1.1, 1.6, 2.0];
 
 /// For product codes, whose errors exceed what tells neighbours from each other: wide, since for want of neighbours to measure
 /// there are few rows, and reading some more costs little.
@@ -47,7 +49,7 @@ pub(super) struct Neighbour {
 
 /// The held-out rows as queries, and their neighbours by row.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct HeldOutQueries {
     queries: Vec<CodeQuery>,
     neighbours: Vec<Neighbour>,
 }
@@ -55,7 +57,7 @@ pub(super) struct Asked {
 /// One thread's memory, and by how many deviations each form of codes missed.
 #[derive(Debug, Default)]
 pub(super) struct Misses {
-    entered: Entered,
+    entered: ResidualQuery,
     fast_scanned: FastScanned,
     group: Vec<u8>,
     /// A centroid whose levels had to be unpacked.
@@ -76,8 +78,13 @@ pub(super) struct Coded<'c> {
     pub(super) product: Option<(usize, &'c ProductModel, &'c [u8])>,
 }
 
-impl Asked {
-    pub(super) fn new(held_out: &mut [HeldOut], metric: Metric, rotation: &Rotation, mean: &[u8]) -> Asked {
+impl HeldOutQueries {
+    pub(super) fn new(
+        held_out: &mut [HeldOut],
+        metric: Metric,
+        rotation: &Rotation,
+        mean: &[u8],
+    ) -> HeldOutQueries {
         let (mut queries, mut neighbours) = (Vec::with_capacity(held_out.len()), Vec::new());
         for held_out in held_out {
             let near = held_out.nearest(MISS_DEPTHS[0]);
@@ -96,7 +103,7 @@ impl Asked {
             queries.push(code_query);
         }
         neighbours.sort_unstable_by_key(|neighbour| (neighbour.row, neighbour.query));
-        Asked { queries, neighbours }
+        HeldOutQueries { queries, neighbours }
     }
 
     /// The queries that a row is near to.
@@ -219,10 +226,10 @@ const ALLOWED_OF_NEAREST: f32 = 1.4;
 /// depths that were measured by the logarithm of it.
 pub(crate) fn deviation_at_depth(deviations: &DeviationsByDepth, depth: f64, loss: f32) -> f32 {
     let [of_ten, nearest] = deviations;
-    let way = (MISS_DEPTHS[0] as f64 / depth).log10() as f32;
-    let way = way.clamp(0.0, 1.0 + BEYOND_NEAREST);
-    let between = std::array::from_fn(|i| of_ten[i] + (nearest[i] - of_ten[i]) * way);
-    deviation(&between, loss * ALLOWED_OF_NEAREST.powf(way.min(1.0)))
+    let fraction = (MISS_DEPTHS[0] as f64 / depth).log10() as f32;
+    let fraction = fraction.clamp(0.0, 1.0 + BEYOND_NEAREST);
+    let between = std::array::from_fn(|i| of_ten[i] + (nearest[i] - of_ten[i]) * fraction);
+    deviation(&between, loss * ALLOWED_OF_NEAREST.powf(fraction.min(1.0)))
 }
 
 /// Deviations at which `loss` of the neighbours are lost, between and beyond what was measured.
@@ -254,10 +261,10 @@ mod tests {
     fn what_little_was_measured_counts_if_it_is_more_than_usual() {
         let of = |count: usize, scale: f32| {
             let mut samples: Vec<f32> = (0..count).map(|i| scale * i as f32 / count as f32).collect();
-            deviations(&mut samples, &COARSE_USUAL)
+            deviations(&mut samples, &ONE_BIT_USUAL)
         };
-        assert_eq!(of(SAMPLES_FEW - 1, 100.0), COARSE_USUAL);
-        assert_eq!(of(SAMPLES_MIN - 1, 0.1), COARSE_USUAL);
+        assert_eq!(of(SAMPLES_FEW - 1, 100.0), ONE_BIT_USUAL);
+        assert_eq!(of(SAMPLES_MIN - 1, 0.1), ONE_BIT_USUAL);
         assert!(of(SAMPLES_MIN - 1, 100.0)[0] > 90.0);
         assert!(of(SAMPLES_MIN, 0.1)[7] < 0.2);
     }
@@ -268,14 +275,14 @@ mod tests {
             .map(|i| i as f32 / SAMPLES_MIN as f32)
             .collect();
         let nearest = ten.iter().map(|sample| sample + 2.0).collect();
-        let by_depth = deviations_by_depth(&mut [ten.clone(), nearest], &COARSE_USUAL);
+        let by_depth = deviations_by_depth(&mut [ten.clone(), nearest], &ONE_BIT_USUAL);
         let at = |depth: f64| deviation_at_depth(&by_depth, depth, 0.02);
         assert_eq!([at(1000.0), at(10.0)], [deviation(&by_depth[0], 0.02); 2]);
         assert!((at(1.0) - deviation(&by_depth[1], 0.02 * ALLOWED_OF_NEAREST)).abs() < 1e-5);
         assert!(at(10.0) < at(3.0) && at(3.0) < at(1.0) && at(1.0) < at(0.3));
         assert_eq!(at(0.1), at(0.01));
         // No less for the nearest than for ten.
-        let by_depth = deviations_by_depth(&mut [ten, vec![0.0; SAMPLES_MIN]], &COARSE_USUAL);
+        let by_depth = deviations_by_depth(&mut [ten, vec![0.0; SAMPLES_MIN]], &ONE_BIT_USUAL);
         assert_eq!(by_depth[0], by_depth[1]);
     }
 }

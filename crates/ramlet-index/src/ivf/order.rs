@@ -1,4 +1,4 @@
-//! An order in which neighbours lie near each other: halved again and again, along the direction that parts them best.
+//! An order of clusters in which neighbours are adjacent: recursive bisection along the direction that separates them best.
 
 use ramlet_kernels::{CodeWidth, kernels};
 

@@ -1,4 +1,4 @@
-//! Vectors of one byte a dimension: rows of the sample, and rows while their nearest centroid is looked for.
+//! 8-bit vectors: rows of the sample, and rows whose nearest centroid is searched.
 //!
 //! A point is `scale * code` from the centroids' origin. Stored: `dims` bytes of codes plus 128, then the scale (f32).
 

@@ -1,4 +1,4 @@
-//! Searching codes of signs, and finer ones, cluster by cluster.
+//! Searches 1-bit and finer codes cluster by cluster.
 //!
 //! Signs that have no room in RAM are read, of up to 64 groups at once: a million rows of 768 dimensions have five pages of them a cluster, where the
 //! rows take 94.
@@ -16,10 +16,10 @@ use super::meta::Meta;
 use super::resident::{ResidentCodes, ResidentDistances};
 use super::visit_order::put_in_order;
 use crate::error::Result;
-use crate::quant::{Entered, ExtendedLayout, GROUP, groups, lanes};
+use crate::quant::{ExtendedLayout, GROUP, ResidualQuery, groups, lanes};
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
-use crate::vector_index::{Effort, Want};
+use crate::vector_index::{Effort, IndexSearchParams};
 
 /// Groups scanned between two looks at how many candidates there are.
 pub(super) const GROUPS: u32 = 64;
@@ -292,7 +292,7 @@ impl Views<'_> {
         &self,
         search: &mut Search<'_, '_>,
         candidates: &mut Candidates,
-        entered: &Entered,
+        entered: &ResidualQuery,
         layout: &ExtendedLayout,
         rows: &[&[u8]],
         survivors: &[Survivor],
@@ -362,7 +362,7 @@ impl Ivf {
         &self,
         codes: &Codes,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -393,7 +393,7 @@ impl Ivf {
         loop {
             let found = search.top.len() + lists.codes.candidates.found();
             let known = (&mut *lists, candidates_of as fn(&mut Lists) -> &mut Candidates);
-            let Some(next) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
+            let Some(next) = self.further_clusters(search, want, (visited, found), &mut begun, known) else {
                 break;
             };
             let sorted = visited + next;
@@ -422,7 +422,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         clusters: &[u64],
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -438,7 +438,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (cluster, ahead): (u32, &mut Ahead<'_>),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -503,7 +503,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -572,7 +572,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {

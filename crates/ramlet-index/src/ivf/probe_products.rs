@@ -1,4 +1,4 @@
-//! Searching product codes, cluster by cluster.
+//! Searches product codes cluster by cluster.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::quant::{CodeSpace, GROUP, groups};
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
-use crate::vector_index::{Effort, Want};
+use crate::vector_index::{Effort, IndexSearchParams};
 
 /// Rows read at once after the first batch, of as many rows as are wanted, has shown how near the nearest are.
 const BATCH: usize = 24;
@@ -30,7 +30,7 @@ impl Ivf {
         &self,
         products: &Products,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -70,7 +70,7 @@ impl Ivf {
                 false => search.top.len(),
             };
             let known = (&mut *lists, known_in as fn(&mut Lists) -> &mut Candidates);
-            let Some(more) = self.bring_on(search, want, (visited, found), &mut begun, known) else {
+            let Some(more) = self.further_clusters(search, want, (visited, found), &mut begun, known) else {
                 break;
             };
             let sorted = match products.numbers {
@@ -189,7 +189,7 @@ impl Ivf {
         &self,
         products: &Products,
         search: &mut Search<'_, '_>,
-        (want, epsilon, oversampled): (&Want, f32, usize),
+        (want, epsilon, oversampled): (&IndexSearchParams, f32, usize),
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {
@@ -303,7 +303,7 @@ impl Ivf {
     pub(super) fn read_products(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         oversampled: usize,
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -377,7 +377,7 @@ impl Ivf {
     pub(super) fn narrow_known(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {

@@ -1,4 +1,4 @@
-//! How many clusters a search visits: those whose distances lie at most a probe threshold above that of one of the nearest, or above the k-th distance.
+//! The number of clusters to visit: those within a probe threshold of a near cluster's distance, or of the k-th distance.
 //!
 //! A query amid its neighbours finds them in a few clusters, one between many clusters needs hundreds; the distances of the
 //! clusters tell which it is. So the build measures for probe thresholds, not for numbers of clusters, how many neighbours are found,

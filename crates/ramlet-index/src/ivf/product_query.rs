@@ -1,4 +1,4 @@
-//! A query as product codes are compared with it.
+//! A query prepared for product codes.
 
 use super::ranked::Ranked;
 use crate::Metric;

@@ -1,5 +1,4 @@
-//! Searching product codes in RAM, where there is no room for others: scan the nearest clusters' codes, then read the
-//! likeliest rows until no further one can enter the result.
+//! Searches by product codes in RAM: scans the nearest clusters' codes, then reads the likeliest rows until none can enter the result.
 //!
 //! Plain ones say nothing of a row but where it may lie: its number, which filters need, stands on disk with it. So every
 //! row of the result is read, and some more. Those with numbers (`row_ids` of [`CodeKind::Product`]) are candidates as the codes of

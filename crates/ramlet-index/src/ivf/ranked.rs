@@ -1,4 +1,4 @@
-//! Centroids as searches compare them: rotated, less their mean, in bytes or half bytes.
+//! Centroids in the form that searches compare: rotated, less their mean, with a byte or half a byte per dimension.
 //!
 //! From [`WIDE`] dimensions on a value has four bits. A rotated vector's values are about normal: in steps of `.36` of their deviation
 //! 1.3 % of its squared length is lost. Rows are coded as what they differ by from the rounded centroid, so nothing else is. A million vectors of 768 dimensions have
@@ -278,7 +278,7 @@ impl<'a> Ranked<'a> {
         self.width.code_bytes(self.dims)
     }
 
-    /// A centroid's step and levels, for [`crate::quant::Entered::enter`]: each a byte, 128 for zero. Those of four bits are unpacked into `unpacked`.
+    /// A centroid's step and levels, for [`crate::quant::ResidualQuery::enter`]: each a byte, 128 for zero. Those of four bits are unpacked into `unpacked`.
     #[inline]
     pub(crate) fn parts<'b>(&self, cluster: u32, unpacked: &'b mut Vec<u8>) -> (f32, &'b [u8])
     where

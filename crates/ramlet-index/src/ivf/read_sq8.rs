@@ -14,7 +14,7 @@ use super::sq8_rows::Sq8Rows;
 use crate::error::Result;
 use crate::quant::{CodeSpace, Sq8Row};
 use crate::scan::Search;
-use crate::vector_index::Want;
+use crate::vector_index::IndexSearchParams;
 
 /// Deviations that a distance is off by at most, all but certainly.
 const ERROR: f32 = 3.0;
@@ -79,7 +79,7 @@ impl Ivf {
         &self,
         sq8: &Sq8Rows,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         lists: &mut Lists,
         buf: &mut AnonBuf,
     ) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Large clusters get another centroid, small ones lose theirs.
+//! Rebalances clusters: large ones get another centroid, small ones lose theirs.
 
 use super::kmeans::Round;
 use super::points;

@@ -1,5 +1,4 @@
-//! Measuring again how many clusters must be visited, on queries that were really asked: they may lie elsewhere than the rows
-//! that were held out at build.
+//! Calibrates again on real queries, which may be distributed differently from the held-out rows of the build.
 //!
 //! One pass over the rows finds the queries' true neighbours, as at build; clusters and codes stay as they are.
 

@@ -1,9 +1,9 @@
-//! An inverted file, described. Codes are told of by who put them into RAM.
+//! Describes an inverted file. The owner of cached codes reports these.
 
 use super::inverted_file::Ivf;
 use crate::RowsFile;
 use crate::report::{Calibrated, IndexReport, PartUse, REPORTED};
-use crate::vector_index::Want;
+use crate::vector_index::IndexSearchParams;
 
 /// Nearest rows that the reported efforts are for.
 const WANTED: u32 = 10;
@@ -33,9 +33,9 @@ impl Ivf {
         ];
         parts.extend(self.sq8.as_ref().map(|sq8| part("SQ8 rows", &sq8.file)));
         let calibrated = |recall| {
-            let want = Want {
+            let want = IndexSearchParams {
                 recall: Some(recall),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let effort = self.effort(f64::from(WANTED), &want);
             Calibrated {

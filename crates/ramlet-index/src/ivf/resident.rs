@@ -1,5 +1,4 @@
-//! Distances of rows as codes tell them that leave hardly anything over: signs, extended codes and what those leave over, of rows of which all three are
-//! in RAM; SQ8 rows, of those that were read.
+//! Nearly exact distances from codes in RAM (1-bit, extended and residual codes of rows that have all three), and from SQ8 rows that were read.
 
 use std::ops::Range;
 
@@ -9,14 +8,14 @@ use super::meta::Meta;
 use super::sq8_rows::Sq8Rows;
 use crate::cached_rows::CachedView;
 use crate::quant::{
-    CodeQuery, CodeSpace, Entered, Epsilon, ExtendedLayout, GROUP, GroupLayout, ResidualLayout, SQ8_AT_ONCE,
-    Sq8Row,
+    CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GROUP, GroupLayout, ResidualLayout, ResidualQuery,
+    SQ8_AT_ONCE, Sq8Row,
 };
 
 /// One thread's memory for it.
 #[derive(Debug, Default)]
 pub(super) struct ResidentLists {
-    entered: Entered,
+    entered: ResidualQuery,
     /// A centroid whose levels had to be unpacked.
     centroid: Vec<u8>,
     signs: Vec<u8>,
@@ -139,12 +138,12 @@ impl<'h> ResidentDistances<'h> {
         signs.resize(extended.0.plane_bytes(), 0);
         groups.0.signs(group, lane, signs);
         let add = groups.0.add(group, lane);
-        let (distance, is_told) = entered.whole(
+        let (distance, is_fixed) = entered.whole(
             self.kernels,
             (signs, add),
             (&extended.0, extended_row),
             (&residual.0, residual_row),
         );
-        distance.is_finite().then_some((distance, is_told))
+        distance.is_finite().then_some((distance, is_fixed))
     }
 }

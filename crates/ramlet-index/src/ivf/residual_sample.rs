@@ -1,4 +1,4 @@
-//! Residuals that product codes are trained with.
+//! A sample of residuals for training product codes.
 
 /// Vectors that product codes are trained with, if there are none more and they fit a quarter of the scratch.
 pub(super) const TRAINED_WITH: usize = 4096;

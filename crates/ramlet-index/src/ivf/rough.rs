@@ -1,4 +1,4 @@
-//! Rows of a batch in one byte a dimension, sixteen side by side: most are ruled out as neighbours without a look at themselves.
+//! 8-bit rows of a batch, sixteen interleaved: most are ruled out as neighbours without comparing the rows themselves.
 //!
 //! A row `x` and a query `q`, each `scale * code` but for what rounding left out, have a product of at most that of the codes plus
 //! `|q - q'| |x| + |q'| |x - x'|`. So what passes is compared exactly, and what is found is the same.

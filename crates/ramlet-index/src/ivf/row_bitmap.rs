@@ -1,4 +1,4 @@
-//! The rows that a bitmap names, by their positions: clusters are then visited for those rows alone.
+//! The positions of a bitmap's rows, so that clusters are visited for those rows only.
 //!
 //! Whoever knows the positions visits no cluster and scans no group without a row that may be found; so a filtered search
 //! compares a part of what an exact one compares, the nearest first, whether the filter admits what lies around the query

@@ -1,4 +1,4 @@
-//! A file of rows being written.
+//! Writes a file of rows.
 
 use ramlet_format::rows::{RowsLayout, RowsWriter};
 use ramlet_io::WriteFile;

@@ -1,4 +1,4 @@
-//! Encoded rows, seen as the vectors that are clustered.
+//! Encoded rows, decoded as vectors for clustering.
 
 use crate::vector::{divide, norm};
 use crate::{Element, Metric, decode_row};

@@ -1,4 +1,4 @@
-//! Searching: rank the clusters, read the nearest in a few large batches, score their rows exactly.
+//! Searches: ranks the clusters, reads the nearest in a few large batches, and scores their rows exactly.
 //!
 //! With codes in RAM the nearest are not read but their codes are compared: see `codes`.
 
@@ -13,8 +13,8 @@ use super::lists::Lists;
 use super::products::ProductLists;
 use super::ranked::Ranked;
 use super::row_bitmap::RowBitmap;
+use super::strategy::SearchStrategy;
 use super::visit_order::sort_more;
-use super::way::Way;
 use crate::cached_rows::CachedRows;
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::centroids::SeedCentroids;
@@ -27,7 +27,7 @@ use crate::rounds::Rounds;
 use crate::scan::{RowNumber, Search};
 use crate::scratch::IndexScratch;
 use crate::search_stats::SearchStats;
-use crate::vector_index::{CodesWanted, Effort, MeasuredAgain, MemoryUse, VectorIndex, Want};
+use crate::vector_index::{CodesWanted, Effort, IndexSearchParams, MeasuredAgain, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 
 /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
@@ -69,17 +69,17 @@ pub(super) fn distances_as_ranked(
 
 impl Ivf {
     /// What is wanted, with what isn't said about the scores of hits.
-    fn rescored(&self, want: &Want) -> Want {
+    fn rescored(&self, want: &IndexSearchParams) -> IndexSearchParams {
         let rough = self.codes.as_ref().is_some_and(Codes::are_rough) && self.sq8_beside_signs().is_none();
         let codes = CodesWanted {
             rescore: want.codes.rescore.or(rough.then_some(true)),
             ..want.codes
         };
-        Want { codes, ..*want }
+        IndexSearchParams { codes, ..*want }
     }
 
     /// Bytes of lists for searching codes.
-    fn bytes_for_lists(&self, want: &Want, k: usize) -> u64 {
+    fn bytes_for_lists(&self, want: &IndexSearchParams, k: usize) -> u64 {
         let oversampled = self.oversampled(k, want);
         let known = Candidates::bytes_for(oversampled);
         let lists = match (&self.codes, &self.products) {
@@ -109,7 +109,7 @@ impl Ivf {
     fn probe(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (effort, row_bitmap): (&Effort, bool),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -117,7 +117,7 @@ impl Ivf {
         self.rank_for(search, want, effort.probes, lists);
         let mut visited = 0;
         while let Some(more) = self.more(search, want, visited, search.top.len()) {
-            let more = self.bring_next(search, (want, Rule::ProbeThreshold), (visited, more), lists);
+            let more = self.next_clusters(search, (want, Rule::ProbeThreshold), (visited, more), lists);
             let sorted = sort_more(&mut lists.clusters, visited, more);
             if row_bitmap {
                 let clusters = std::mem::take(&mut lists.clusters);
@@ -243,7 +243,7 @@ impl VectorIndex for Ivf {
     fn search(
         &self,
         query: &Query,
-        want: &Want,
+        want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -258,10 +258,10 @@ impl VectorIndex for Ivf {
             ..
         } = scratch;
         let lists: &mut Lists = own.of();
-        rounds.start(top.k(), allowed, want.told.is_some());
+        rounds.start(top.k(), allowed, want.fixed_effort.is_some());
         *stats = SearchStats::default();
         let want = &self.rescored(want);
-        let (way, only) = (self.way(want, allowed, top.k()), allowed.only);
+        let (strategy, only) = (self.strategy(want, allowed, top.k()), allowed.only);
         let mut search = Search {
             query,
             allowed,
@@ -275,13 +275,13 @@ impl VectorIndex for Ivf {
             true => (None, None),
             false => (self.codes.as_ref(), self.products.as_ref()),
         };
-        if let (Way::Pick(_), Some(only)) = (way, only) {
+        if let (SearchStrategy::Pick(_), Some(only)) = (strategy, only) {
             self.pick(&mut search, only, lists, buf)?;
         }
-        let row_bitmap = matches!(way, Way::Pick(_));
-        let done = match (way, only) {
-            (Way::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
-            (Way::Probe(effort) | Way::Pick(effort), _) => match (codes, products) {
+        let row_bitmap = matches!(strategy, SearchStrategy::Pick(_));
+        let done = match (strategy, only) {
+            (SearchStrategy::Listed, Some(only)) => self.listed(&mut search, only, lists, buf),
+            (SearchStrategy::Probe(effort) | SearchStrategy::Pick(effort), _) => match (codes, products) {
                 (Some(codes), _) => {
                     self.probe_codes(codes, &mut search, want, (&effort, row_bitmap), lists, buf)
                 }
@@ -290,14 +290,16 @@ impl VectorIndex for Ivf {
                 }
                 (None, None) => self.probe(&mut search, want, (&effort, row_bitmap), lists, buf),
             },
-            (Way::All | Way::Listed, _) => search.scan_run(&self.rows, 0..self.meta.shape.rows, buf),
+            (SearchStrategy::All | SearchStrategy::Listed, _) => {
+                search.scan_run(&self.rows, 0..self.meta.shape.rows, buf)
+            }
         };
         lists.trim(self.meta.shape.dims);
         rounds.trim();
         done
     }
 
-    fn search_bytes(&self, _: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
+    fn search_bytes(&self, _: &Query, want: &IndexSearchParams, allowed: &Allowed<'_>, k: usize) -> u64 {
         let bitmap = match allowed.only {
             Some(_) => RowBitmap::bytes_for(self.meta.shape.segment_rows),
             None => 0,
@@ -306,10 +308,10 @@ impl VectorIndex for Ivf {
         // Which way it goes is asked only where that matters.
         let by_way = match bitmap + lists {
             0 => 0,
-            _ => match self.way(&self.rescored(want), allowed, k) {
-                Way::Pick(_) => bitmap + lists,
-                Way::Probe(_) => lists,
-                Way::All | Way::Listed => 0,
+            _ => match self.strategy(&self.rescored(want), allowed, k) {
+                SearchStrategy::Pick(_) => bitmap + lists,
+                SearchStrategy::Probe(_) => lists,
+                SearchStrategy::All | SearchStrategy::Listed => 0,
             },
         };
         Rounds::bytes_for(k) + by_way

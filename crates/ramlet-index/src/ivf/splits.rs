@@ -1,4 +1,4 @@
-//! Records into more buckets than there is room for buffers: into groups of buckets first, and each group on its own later.
+//! Distributes records to more buckets than there are buffers: first to groups of buckets, then each group by itself.
 
 use std::ops::Range;
 

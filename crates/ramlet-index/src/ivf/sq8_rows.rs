@@ -1,5 +1,5 @@
-//! SQ8 rows: what 1-bit codes leave to be rescored is rescored there, by a byte a dimension, and only what that leaves is read
-//! as it is.
+//! Rescoring with SQ8 rows: rows that 1-bit codes can't decide are compared by a byte per dimension, and only the remaining ones are read in
+//! full.
 //!
 //! Beside product codes, which don't say which row they are of, all rows of a block that is read are compared: of the vectors of 100 floats a page
 //! holds ten, of these 36. One index read both ways, 1M x 100 in 32 MB, recall@10 .90: 23 pages where 29 of vectors were read (hard), 13 where 20

@@ -1,5 +1,5 @@
-//! Super-centroids: runs of clusters that lie side by side. A search that visits few clusters ranks the super-centroids first, and of the nearest
-//! the clusters, instead of all clusters.
+//! Super-centroids: runs of adjacent clusters. A search that visits few clusters ranks super-centroids first, then only the clusters of the
+//! nearest.
 //!
 //! Clusters are in an order in which neighbours lie near each other (see `order`), so any run of it is a super-centroid: a super-centroid is told by
 //! the number of its first cluster, and takes no list. What is ranked is the mean of its centroids. Their spread around it counts

@@ -1,4 +1,4 @@
-//! Clusters of a sample that lies on disk: memory doesn't grow with the sample.
+//! Trains clusters on a sample on disk: memory doesn't grow with the sample.
 //!
 //! A part of the sample is clustered into about `sqrt(k)` super-centroids; the whole of it goes to one bucket per super-centroid on disk;
 //! each super-centroid is then read and clustered on its own, into as many leaves as its share of the sample. A few rounds of

@@ -1,4 +1,4 @@
-//! Finding the rows that a bitmap names, and visiting clusters for them alone.
+//! Finds the rows of a bitmap, and visits clusters for them only.
 
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -15,7 +15,7 @@ use crate::positions::{find_positions, position_of};
 use crate::quant::GROUP;
 use crate::reading::{LISTED_ROWS, read_positions};
 use crate::scan::Search;
-use crate::vector_index::Want;
+use crate::vector_index::IndexSearchParams;
 
 /// Rows for each block of positions from which on all blocks are read in sequence.
 const ROWS_PER_BLOCK_STREAMED: u64 = 2;
@@ -135,7 +135,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         clusters: &[u64],
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -157,7 +157,7 @@ impl Ivf {
         &self,
         views: &Views<'_>,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (cluster, row_bitmap): (u32, &RowBitmap),
         lists: &mut Lists,
         buf: &mut AnonBuf,
@@ -206,7 +206,7 @@ impl Ivf {
         &self,
         (products, view): (&Products, &CachedView),
         search: &mut Search<'_, '_>,
-        (want, oversampled): (&Want, usize),
+        (want, oversampled): (&IndexSearchParams, usize),
         of: (u32, f32),
         lists: &mut Lists,
         buf: &mut AnonBuf,

@@ -1,4 +1,4 @@
-//! Finding a row's codes.
+//! Encodes rows.
 
 use ramlet_kernels::kernels;
 

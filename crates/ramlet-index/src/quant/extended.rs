@@ -1,4 +1,4 @@
-//! The further bits of a row's code.
+//! Extended codes: the further bits of a row.
 //!
 //! | bytes | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Signs of 32 rows, as they are scanned.
+//! 1-bit codes of 32 rows in scan order.
 //!
 //! | bytes | what |
 //! |---|---|

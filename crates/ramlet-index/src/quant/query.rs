@@ -1,4 +1,4 @@
-//! A query made ready for codes, and the distances it estimates.
+//! A query prepared for codes, and the distances that it estimates.
 
 use ramlet_kernels::{Bounds, CodeWidth, FastScan, FastScanned, Kernels};
 
@@ -54,7 +54,7 @@ pub(crate) struct CodeQuery {
 
 /// A query made ready for the rows around one centroid.
 #[derive(Debug, Default)]
-pub(crate) struct Entered {
+pub(crate) struct ResidualQuery {
     /// `y`, as what of it is compared: less the centroid, or all of it.
     compared: Vec<f32>,
     /// `y` in whole numbers, padded with 0 to what the kernel of extended codes reads.
@@ -149,7 +149,7 @@ pub(crate) struct CodeSpace {
     pub(crate) unit: f32,
 }
 
-impl Entered {
+impl ResidualQuery {
     /// Makes the query ready for the rows around a rotated centroid: `step` times each of its `levels` less 128.
     pub(crate) fn enter(
         &mut self,
@@ -239,7 +239,7 @@ impl Entered {
         };
     }
 
-    /// Makes ready for [`Entered::whole`] and [`Entered::sq8`] too.
+    /// Makes ready for [`ResidualQuery::whole`] and [`ResidualQuery::sq8`] too.
     pub(crate) fn refine(&mut self, kernels: &Kernels) {
         let per_unit = match self.terms.z_step > 0.0 {
             true => REMAINDER / self.terms.z_step,
@@ -346,7 +346,7 @@ impl Entered {
     }
 
     /// The distance of a row by its whole code, and how far off it may be. `sum` is the scan's, `low` the product of the
-    /// planes with [`Entered::rounded`].
+    /// planes with [`ResidualQuery::rounded`].
     #[inline]
     pub(crate) fn extended(
         &self,

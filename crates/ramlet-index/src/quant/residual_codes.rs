@@ -1,4 +1,4 @@
-//! What extended codes leave over of a row, coded once more.
+//! Residual codes: the error that extended codes leave, encoded again.
 //!
 //! A row's residual is `r = f u + e`, with `f` and `u` as its extended code has them. `e` is coded the same way: all `b` bits of
 //! its levels in planes. Together they are a code of 12 bits a dimension, which tells a distance to within a millionth of its

@@ -1,4 +1,4 @@
-//! Product codes of 32 rows that say which rows they are.
+//! Product codes of 32 rows with their row ids.
 //!
 //! | bytes | what |
 //! |---|---|

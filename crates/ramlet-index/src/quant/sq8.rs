@@ -1,4 +1,4 @@
-//! Rows of a byte a dimension, read in place of the vectors.
+//! SQ8 rows, read instead of the vectors.
 //!
 //! | bytes | what |
 //! |---|---|

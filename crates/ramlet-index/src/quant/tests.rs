@@ -48,7 +48,7 @@ impl Misses {
 /// Estimates of rows around one centroid after another, by signs, by codes of so many bits and by SQ8 rows.
 fn misses(metric: Metric, bits: u8, dims: usize, trials: usize, random: &mut Random) -> [Misses; 3] {
     let rotation = Rotation::new(dims);
-    let (mut query, mut entered) = (CodeQuery::default(), Entered::default());
+    let (mut query, mut entered) = (CodeQuery::default(), ResidualQuery::default());
     let (groups, extended) = (GroupLayout::new(dims, 100), ExtendedLayout::new(dims, bits));
     let encoder = Encoder::new(metric, 0.5);
     let (mut residual, mut signs, mut levels) = (Residual::default(), Vec::new(), Vec::new());

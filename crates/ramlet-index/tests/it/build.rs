@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ramlet_index::ivf::{IvfBuilt, IvfParams, scratch_least};
 use ramlet_index::{
-    CodeKind, Element, Ivf, Metric, Phase, Progress, RowSource, SeedCentroids, VectorIndex, Want,
+    CodeKind, Element, IndexSearchParams, Ivf, Metric, Phase, Progress, RowSource, SeedCentroids, VectorIndex,
 };
 
 use crate::disk::Disk;
@@ -242,7 +242,8 @@ fn clusters_that_there_is_no_room_to_train_are_divided() {
             own > others - 0.05,
             "{metric:?}: coverage {own}, {others} of trained ones"
         );
-        let (recall, _) = crate::ivf::recall(&rows, &divided, &disk, &Want::default(), &mut random);
+        let (recall, _) =
+            crate::ivf::recall(&rows, &divided, &disk, &IndexSearchParams::default(), &mut random);
         assert!(recall > 0.92, "{metric:?}: recall {recall} for .95");
     }
 }

@@ -2,8 +2,8 @@
 
 use ramlet_index::ivf::{CodesInRam, IvfParams, built_most, scratch_least};
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Progress, Query, TopK,
-    VectorIndex, Want,
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, IndexSearchParams, Ivf, Metric, Progress,
+    Query, TopK, VectorIndex,
 };
 use roaring::RoaringBitmap;
 
@@ -52,22 +52,22 @@ fn reaches_the_recall_target_and_reads_few_rows() {
         for (tier, (most, most_of_all)) in TIERS.iter().zip(bounds) {
             let name = format!("{metric:?}-{element:?}-{tier:?}");
             let (ivf, _) = rows.build_with(disk, &name, 2 << 20, 2, tier);
-            let (found, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
+            let (found, scored) = recall(&rows, &ivf, disk, &IndexSearchParams::default(), &mut random);
             assert!(found >= 0.91, "{name}: recall {found}");
             assert!(scored < most, "{name}: {scored} rows read");
             // Every cluster visited: what is missed now is missed by the codes.
-            let all = Want {
+            let all = IndexSearchParams {
                 exact: false,
                 effort: Some(1 << 20),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let (found, scored) = recall(&rows, &ivf, disk, &all, &mut random);
             assert!(found >= 0.985, "{name}: recall {found} of all");
             assert!(scored < most_of_all, "{name}: {scored} rows read of all");
-            let exact = Want {
+            let exact = IndexSearchParams {
                 exact: true,
                 effort: None,
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             assert_eq!(
                 recall(&rows, &ivf, disk, &exact, &mut random),
@@ -92,14 +92,14 @@ fn product_codes_with_ids_reach_the_recall_target_and_read_few_rows() {
         for (disk, is_read) in [(Disk::ram(), false), (Disk::files(), true)] {
             let name = format!("{metric:?}-{element:?}");
             let (ivf, _) = rows.build_with(&disk, &name, 2 << 20, 2, &[WITH_IDS]);
-            let (found, read) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
+            let (found, read) = recall(&rows, &ivf, &disk, &IndexSearchParams::default(), &mut random);
             assert!(
                 found >= 0.9 && (read < most || !is_read),
                 "{name}: recall {found}, {read} rows read"
             );
-            let all = Want {
+            let all = IndexSearchParams {
                 effort: Some(1 << 20),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let (found, read) = recall(&rows, &ivf, &disk, &all, &mut random);
             assert!(
@@ -119,12 +119,12 @@ fn own_distances(
     random: &mut Random,
 ) -> (usize, usize) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
-    let want = Want {
+    let want = IndexSearchParams {
         codes: CodesWanted {
             rescore,
             ..CodesWanted::default()
         },
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     let (mut own, mut all) = (0, 0);
     for _ in 0..20 {
@@ -231,7 +231,7 @@ fn filtered(
         top.clear(10);
         ivf.search(
             &query,
-            &Want::default(),
+            &IndexSearchParams::default(),
             &mut allowed,
             &mut scratch,
             &mut io,
@@ -291,9 +291,9 @@ fn costs(ivf: &Ivf, disk: &Disk, query: &Query, only: &RoaringBitmap) -> [(u64, 
             only: Some(only),
             ..Allowed::default()
         };
-        let want = Want {
+        let want = IndexSearchParams {
             exact,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         ivf.search(query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
             .expect("a search");
@@ -450,7 +450,7 @@ fn few_rows_held_out_do_not_promise_too_much() {
         };
         rows.try_build(&disk, "few", &params, kinds).expect("a build");
         let ivf = open(&disk, "few", kinds).expect("an index");
-        let (recall, _) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
+        let (recall, _) = recall(&rows, &ivf, &disk, &IndexSearchParams::default(), &mut random);
         assert!(recall > 0.93, "{seed}: recall {recall}");
     }
 }
@@ -504,7 +504,7 @@ fn the_least_scratch_builds_an_index_of_many_wide_rows() {
             peak < bound,
             "{count} x {dims}, reused {is_reused:?}: {peak} of {least}"
         );
-        let want = Want::default();
+        let want = IndexSearchParams::default();
         let (recall, _) = recall(&rows, &ivf, &disk, &want, &mut random);
         assert!(recall > 0.85, "{count} x {dims}: recall {recall}");
     }
@@ -544,7 +544,7 @@ fn odd_sets_are_searched() {
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));
             ivf.search(
                 &query,
-                &Want::default(),
+                &IndexSearchParams::default(),
                 &mut Allowed::default(),
                 &mut scratch,
                 &mut io,
@@ -610,7 +610,7 @@ fn codes_that_are_not_in_memory_are_read() {
             let found = indexes.each_ref().map(|ivf| {
                 let (mut allowed, mut top) = (Allowed::default(), TopK::new(10));
                 allowed.only = only;
-                let want = Want::default();
+                let want = IndexSearchParams::default();
                 ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
                     .expect("a search");
                 (top.sorted().to_vec(), scratch.stats)
@@ -686,9 +686,9 @@ fn product_codes_are_calibrated() {
             assert!(deviations.is_sorted() && deviations[0] >= 0.05, "{deviations:?}");
         }
         let mut find = |effort: u32| {
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(effort),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             recall(&rows, &ivf, &disk, &want, &mut random).0
         };
@@ -773,9 +773,9 @@ fn any_number_of_dimensions_is_searched() {
         tiers.extend(CodeKind::extended_low(dims).map(|low| vec![CodeKind::OneBit, low]));
         for tier in tiers {
             let (ivf, _) = rows.build_with(&disk, &format!("{dims}-{tier:?}"), 8 << 20, 1, &tier);
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(1 << 20),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let (found, _) = recall(&rows, &ivf, &disk, &want, &mut random);
             assert!(found >= 0.97, "{dims} dimensions, {tier:?}: {found}");
@@ -790,9 +790,9 @@ fn memory_taken_back_costs_reads_and_no_recall() {
     let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 20_000, &mut random);
     let kinds = [CodeKind::OneBit, CodeKind::extended(100)];
     let (ivf, _) = rows.build_with(&disk, "ivf", 8 << 20, 2, &kinds);
-    let want = Want {
+    let want = IndexSearchParams {
         effort: Some(1024),
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     let (all, read) = recall(&rows, &ivf, &disk, &want, &mut random);
     ivf.extended().expect("extended codes").release(1 << 19);
@@ -833,10 +833,10 @@ fn requests_are_kept(rows: &Rows, ivf: &Ivf, disk: &Disk, random: &mut Random) {
         let query = rows.query(random);
         let truth = brute_force(&query, &rows.bytes, 10, rows.has);
         let mut search = |codes: CodesWanted| {
-            let want = Want {
+            let want = IndexSearchParams {
                 codes,
                 effort: Some(1 << 20),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             top.clear(10);
             ivf.search(
@@ -895,9 +895,9 @@ fn hits_lie_on_the_side_of_a_threshold_on_which_their_rows_do() {
             let threshold = all[12].distance;
             let distance_of = |row: u32| all.iter().find(|hit| hit.row == row).map(|hit| hit.distance);
             let mut search = |codes: CodesWanted| {
-                let want = Want {
+                let want = IndexSearchParams {
                     codes,
-                    ..Want::default()
+                    ..IndexSearchParams::default()
                 };
                 top.clear(30);
                 let mut allowed = Allowed::default();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_index::{Allowed, CodeKind, Element, Metric, Query, TopK, VectorIndex, Want, encode_row};
+use ramlet_index::{
+    Allowed, CodeKind, Element, IndexSearchParams, Metric, Query, TopK, VectorIndex, encode_row,
+};
 use roaring::RoaringBitmap;
 
 use crate::disk::Disk;
@@ -66,7 +68,7 @@ fn found_of(mut rows: Rows, (kinds, off): (&[CodeKind], f32), k: usize, random: 
     for _ in 0..QUERIES {
         let query = rows.query_off(off, random);
         top.clear(k);
-        let (want, mut allowed) = (Want::default(), Allowed::default());
+        let (want, mut allowed) = (IndexSearchParams::default(), Allowed::default());
         ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
             .expect("a search");
         visited += scratch.stats.probes;
@@ -139,8 +141,15 @@ fn where_all_near_rows_are_deleted_farther_ones_are_found() {
             let deleted: RoaringBitmap = group.clone().collect();
             let mut search = |allowed: &mut Allowed<'_>, top: &mut TopK| {
                 top.clear(10);
-                ivf.search(&query, &Want::default(), allowed, &mut scratch, &mut io, top)
-                    .expect("a search");
+                ivf.search(
+                    &query,
+                    &IndexSearchParams::default(),
+                    allowed,
+                    &mut scratch,
+                    &mut io,
+                    top,
+                )
+                .expect("a search");
                 scratch.stats.probes
             };
             // Far from what is deleted nothing changes.

@@ -1,6 +1,6 @@
 //! Codes that hardly tell neighbours apart are off by more for the nearest than for ten, and for what a small part has of ten.
 
-use ramlet_index::{CodeKind, Element, Metric, Query, VectorIndex, Want, encode_row};
+use ramlet_index::{CodeKind, Element, IndexSearchParams, Metric, Query, VectorIndex, encode_row};
 
 use crate::disk::Disk;
 use crate::ivf::{Rows, found_by, nearest_of};
@@ -53,13 +53,13 @@ fn the_nearest_is_found_as_ten_are_and_what_a_small_part_has() {
     let mut found_of = |count: usize, k: usize| -> [(usize, usize); 2] {
         let parts = &parts[..count];
         let all: u32 = parts.iter().map(Rows::segment_rows).sum();
-        let want = |rows: &Rows| Want {
+        let want = |rows: &Rows| IndexSearchParams {
             share: Some(rows.segment_rows() as f32 / all as f32),
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         let with_ids = || (0..).zip(parts);
         let rows: Vec<(u32, &Rows)> = with_ids().collect();
-        let indexes: Vec<(u32, &dyn VectorIndex, Want)> = with_ids()
+        let indexes: Vec<(u32, &dyn VectorIndex, IndexSearchParams)> = with_ids()
             .zip(&ivfs)
             .map(|((part, rows), ivf)| (part, ivf as &dyn VectorIndex, want(rows)))
             .collect();

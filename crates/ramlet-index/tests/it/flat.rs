@@ -1,6 +1,6 @@
 use ramlet_index::{
-    Allowed, Element, Flat, Hit, IndexError, IndexScratch, Metric, Query, Result, RowFilter, SearchStats,
-    TopK, VectorIndex, Want, encode_row, scan_bytes, scan_rows,
+    Allowed, Element, Flat, Hit, IndexError, IndexScratch, IndexSearchParams, Metric, Query, Result,
+    RowFilter, SearchStats, TopK, VectorIndex, encode_row, scan_bytes, scan_rows,
 };
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
@@ -67,7 +67,7 @@ fn equals_brute_force() {
             for k in [0, 1, 10, 1000, 1500] {
                 let query = Query::new(metric, element, &vector_for(element, &mut random, DIMS));
                 let mut top = TopK::new(k);
-                let (want, mut allowed) = (Want::default(), Allowed::default());
+                let (want, mut allowed) = (IndexSearchParams::default(), Allowed::default());
                 flat.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
                     .expect("a search");
                 assert_eq!(
@@ -107,7 +107,7 @@ fn filters_and_deletions_hold() {
                 let mut top = TopK::new(12);
                 flat.search(
                     &query,
-                    &Want::default(),
+                    &IndexSearchParams::default(),
                     &mut allowed,
                     &mut scratch,
                     &mut io,
@@ -159,7 +159,7 @@ fn rows_in_ram_are_found_and_not_read() {
                 let mut top = TopK::new(10);
                 flat.search(
                     &query,
-                    &Want::default(),
+                    &IndexSearchParams::default(),
                     &mut allowed,
                     &mut scratch,
                     &mut io,
@@ -212,7 +212,7 @@ fn the_filter_is_asked_only_about_rows_that_would_enter() {
     let mut scratch = scratch();
     flat.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut allowed,
         &mut scratch,
         &mut disk.io(),
@@ -244,7 +244,7 @@ fn a_failing_filter_ends_the_search() {
     let (mut scratch, mut top) = (scratch(), TopK::new(1));
     let result = flat.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut allowed,
         &mut scratch,
         &mut disk.io(),
@@ -267,7 +267,7 @@ fn segments_share_one_result() {
     top.begin_segment(0);
     flat.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut allowed,
         &mut scratch,
         &mut io,
@@ -373,7 +373,7 @@ fn a_query_of_other_dimensions_is_refused() {
     let (mut scratch, mut top) = (scratch(), TopK::new(1));
     let result = flat.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut Allowed::default(),
         &mut scratch,
         &mut disk.io(),

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use ramlet_format::envelope::{EnvelopeKind, HEADER_BYTES, decode, encode};
 use ramlet_index::graph::{GraphBuilt, GraphFiles, GraphParams, RamForm, build_graph, bytes_for, degree_for};
 use ramlet_index::{
-    Allowed, Element, Graph, IndexError, Metric, Progress, Query, Result, TopK, VectorIndex, Want,
-    decode_row, encode_row,
+    Allowed, Element, Graph, IndexError, IndexSearchParams, Metric, Progress, Query, Result, TopK,
+    VectorIndex, decode_row, encode_row,
 };
 use ramlet_memory::{AnonBuf, Ledger};
 use roaring::RoaringBitmap;
@@ -15,7 +15,7 @@ use crate::flat::{Multiples, brute_force};
 use crate::ivf::{DIMS, Rows, found_by, nearest_of, scratch};
 use crate::random::Random;
 
-const EXACT: Want = Want {
+const EXACT: IndexSearchParams = IndexSearchParams {
     exact: true,
     effort: None,
     recall: None,
@@ -26,7 +26,7 @@ const EXACT: Want = Want {
         threshold: None,
     },
     share: None,
-    told: None,
+    fixed_effort: None,
 };
 
 fn params(rows: &Rows) -> GraphParams<'static> {
@@ -87,7 +87,7 @@ fn recall(
     rows: &Rows,
     graph: &Graph,
     disk: &Disk,
-    want: &Want,
+    want: &IndexSearchParams,
     admits: &dyn Fn(u32) -> bool,
     allowed: &mut Lender<'_>,
 ) -> (f64, u64) {
@@ -142,21 +142,21 @@ fn reaches_the_recall_target_and_reads_a_part() {
         let (graph, built) = build(&mut rows, disk, &name);
         assert_eq!((built.rows, graph.rows(), graph.kind()), (3000, 3000, "hnsw"));
         assert_eq!(built.calibration, *graph.calibration());
-        let run = |want: &Want| recall(&rows, &graph, disk, want, &|_| true, &mut free);
-        let (default, scored) = run(&Want::default());
+        let run = |want: &IndexSearchParams| recall(&rows, &graph, disk, want, &|_| true, &mut free);
+        let (default, scored) = run(&IndexSearchParams::default());
         assert!(default >= 0.9, "{name}: recall {default}");
         assert!(scored < 400, "{name}: scored {scored}");
-        let (high, more) = run(&Want {
+        let (high, more) = run(&IndexSearchParams {
             effort: Some(1024),
-            ..Want::default()
+            ..IndexSearchParams::default()
         });
         assert!(
             high >= 0.97 && more > scored,
             "{name}: effort 1024 gives {high} by {more}"
         );
-        let (low, fewer) = run(&Want {
+        let (low, fewer) = run(&IndexSearchParams {
             effort: Some(8),
-            ..Want::default()
+            ..IndexSearchParams::default()
         });
         assert!(
             fewer <= scored && low <= default,
@@ -173,7 +173,14 @@ fn wider_beams_find_as_much() {
     let mut rows = Rows::clustered(Metric::Euclid, Element::F32, 6000, &mut random);
     let (graph, _) = build(&mut rows, &disk, "graph");
     let graph = graph.with_width(8);
-    let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
+    let (found, _) = recall(
+        &rows,
+        &graph,
+        &disk,
+        &IndexSearchParams::default(),
+        &|_| true,
+        &mut free,
+    );
     assert!(found >= 0.9, "{found}");
 }
 
@@ -193,7 +200,14 @@ fn more_neighbours_make_no_longer_searches() {
         let built = try_build(&mut rows, &disk, &name, &params).expect("a build");
         let graph = open(&disk, &name);
         assert_eq!((built.degree as usize, graph.degree()), (degree, degree));
-        let (found, scored) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
+        let (found, scored) = recall(
+            &rows,
+            &graph,
+            &disk,
+            &IndexSearchParams::default(),
+            &|_| true,
+            &mut free,
+        );
         assert!(found >= 0.9, "{found} with {degree} neighbours");
         scored
     });
@@ -243,20 +257,34 @@ fn in_ram_only_the_nearest_are_read() {
                 per_vector < edges as u64 * 2 + 32,
                 "{edges} edges: {per_vector} bytes"
             );
-            let (found, scored) = recall(&rows, &graph, &disk, &Want::default(), &|_| true, &mut free);
+            let (found, scored) = recall(
+                &rows,
+                &graph,
+                &disk,
+                &IndexSearchParams::default(),
+                &|_| true,
+                &mut free,
+            );
             assert!(
                 found >= 0.9 && scored == 30,
                 "{name}, {edges} edges: {found} by {scored}"
             );
             let admits = |row: u32| row.is_multiple_of(4);
-            let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
-                let mut filter = Multiples { of: 4, asked: 0 };
-                each(&mut Allowed {
-                    filter: Some(&mut filter),
-                    filter_share: Some(0.25),
-                    ..Allowed::default()
-                });
-            });
+            let (found, _) = recall(
+                &rows,
+                &graph,
+                &disk,
+                &IndexSearchParams::default(),
+                &admits,
+                &mut |each| {
+                    let mut filter = Multiples { of: 4, asked: 0 };
+                    each(&mut Allowed {
+                        filter: Some(&mut filter),
+                        filter_share: Some(0.25),
+                        ..Allowed::default()
+                    });
+                },
+            );
             assert!(found >= 0.9, "{name}, {edges} edges, filtered: {found}");
         }
         let little = Ledger::new(1 << 30).consumer("little", 100_000);
@@ -292,7 +320,7 @@ fn with_vectors_in_ram_nothing_is_read() {
                 graph
                     .search(
                         &query,
-                        &Want::default(),
+                        &IndexSearchParams::default(),
                         &mut allowed,
                         &mut scratch,
                         &mut io,
@@ -353,31 +381,52 @@ fn filters_and_deletes_keep_the_recall() {
     for (one_in, least) in [(2, 0.9), (10, 0.9), (100, 0.97)] {
         let of = RoaringBitmap::from_iter((0..5000).filter(|row| row % one_in == 0));
         let admits = |row: u32| row.is_multiple_of(one_in);
-        let (by_bitmap, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
-            each(&mut Allowed {
-                only: Some(&of),
-                ..Allowed::default()
-            });
-        });
+        let (by_bitmap, _) = recall(
+            &rows,
+            &graph,
+            &disk,
+            &IndexSearchParams::default(),
+            &admits,
+            &mut |each| {
+                each(&mut Allowed {
+                    only: Some(&of),
+                    ..Allowed::default()
+                });
+            },
+        );
         assert!(by_bitmap >= least, "bitmap of one in {one_in}: {by_bitmap}");
-        let (by_filter, _) = recall(&rows, &graph, &disk, &Want::default(), &admits, &mut |each| {
-            let mut filter = Multiples { of: one_in, asked: 0 };
-            each(&mut Allowed {
-                filter: Some(&mut filter),
-                filter_share: Some(1.0 / one_in as f32),
-                ..Allowed::default()
-            });
-        });
+        let (by_filter, _) = recall(
+            &rows,
+            &graph,
+            &disk,
+            &IndexSearchParams::default(),
+            &admits,
+            &mut |each| {
+                let mut filter = Multiples { of: one_in, asked: 0 };
+                each(&mut Allowed {
+                    filter: Some(&mut filter),
+                    filter_share: Some(1.0 / one_in as f32),
+                    ..Allowed::default()
+                });
+            },
+        );
         assert!(by_filter >= least, "filter of one in {one_in}: {by_filter}");
     }
     let deleted = RoaringBitmap::from_iter((0..5000).filter(|row| row % 3 > 0));
     let lives = |row: u32| row.is_multiple_of(3);
-    let (found, _) = recall(&rows, &graph, &disk, &Want::default(), &lives, &mut |each| {
-        each(&mut Allowed {
-            deleted: Some(&deleted),
-            ..Allowed::default()
-        });
-    });
+    let (found, _) = recall(
+        &rows,
+        &graph,
+        &disk,
+        &IndexSearchParams::default(),
+        &lives,
+        &mut |each| {
+            each(&mut Allowed {
+                deleted: Some(&deleted),
+                ..Allowed::default()
+            });
+        },
+    );
     assert!(found >= 0.9, "two of three deleted: {found}");
 }
 
@@ -395,7 +444,7 @@ fn selective_filters_find_all_there_is() {
         ..Allowed::default()
     };
     let query = rows.query(&mut random);
-    let want = Want::default();
+    let want = IndexSearchParams::default();
     graph
         .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
         .expect("a search");
@@ -498,7 +547,7 @@ fn odd_sets_build_and_are_searched() {
         };
         let name = format!("set{i}");
         let (graph, _) = build(&mut rows, &disk, &name);
-        for want in [Want::default(), EXACT] {
+        for want in [IndexSearchParams::default(), EXACT] {
             let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
             let query = Query::new(metric, Element::F32, &random.vector(DIMS));
             graph
@@ -570,7 +619,7 @@ fn broken_meta_is_refused_or_harmless() {
             // Whatever it finds: it ends, and doesn't panic.
             let _ = graph.search(
                 &query,
-                &Want::default(),
+                &IndexSearchParams::default(),
                 &mut Allowed::default(),
                 &mut scratch,
                 &mut io,
@@ -612,7 +661,7 @@ fn broken_nodes_are_refused_or_harmless() {
         )
         .expect("shapes fit");
         let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(5));
-        for want in [Want::default(), EXACT] {
+        for want in [IndexSearchParams::default(), EXACT] {
             let query = rows.query(&mut random);
             let mut allowed = Allowed::default();
             failed += u32::from(
@@ -670,9 +719,9 @@ fn warm(graph: &Graph, rows: &Rows, disk: &Disk, random: &mut Random) {
             filter: if filtered { Some(&mut filter) } else { None },
             filter_share: filtered.then_some(0.5),
         };
-        let want = Want {
+        let want = IndexSearchParams {
             exact,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         graph
             .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
@@ -730,9 +779,9 @@ fn bytes_are_those_of_the_files() {
 fn near_enough(rows: &Rows, graph: &Graph, disk: &Disk, effort: u32, vectors: &[Vec<f32>]) -> f64 {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let mut found = 0;
-    let want = Want {
+    let want = IndexSearchParams {
         effort: Some(effort),
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     for vector in vectors {
         let query = Query::new(rows.metric, rows.element, vector);
@@ -810,9 +859,15 @@ fn the_nearest_are_found_and_what_another_graph_has() {
     let mut found = |which: &[usize], k: usize| {
         const QUERIES: usize = 150;
         let rows: Vec<(u32, &Rows)> = which.iter().map(|part| (*part as u32, &parts[*part])).collect();
-        let graphs: Vec<(u32, &dyn VectorIndex, Want)> = which
+        let graphs: Vec<(u32, &dyn VectorIndex, IndexSearchParams)> = which
             .iter()
-            .map(|part| (*part as u32, &graphs[*part] as &dyn VectorIndex, Want::default()))
+            .map(|part| {
+                (
+                    *part as u32,
+                    &graphs[*part] as &dyn VectorIndex,
+                    IndexSearchParams::default(),
+                )
+            })
             .collect();
         let mut found = 0;
         for _ in 0..QUERIES {

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use ramlet_index::ivf::{CodesInRam, IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{
-    Allowed, CodeKind, Element, IndexError, IndexScratch, Ivf, Metric, Progress, Query, Result, RowSource,
-    TopK, VectorIndex, Want, encode_row,
+    Allowed, CodeKind, Element, IndexError, IndexScratch, IndexSearchParams, Ivf, Metric, Progress, Query,
+    Result, RowSource, TopK, VectorIndex, encode_row,
 };
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -221,7 +221,7 @@ pub fn scratch() -> IndexScratch {
 
 /// The `k` rows that several indexes find nearest to a query, searched one after the other: the index's number and the row. And codes compared.
 pub fn found_by(
-    parts: &[(u32, &dyn VectorIndex, Want)],
+    parts: &[(u32, &dyn VectorIndex, IndexSearchParams)],
     disk: &Disk,
     query: &Query,
     k: usize,
@@ -252,7 +252,13 @@ pub fn nearest_of(parts: &[(u32, &Rows)], query: &Query, k: usize) -> Vec<(u32, 
 }
 
 /// Share of the true 10 nearest found, over `queries` searches, and rows scored per search.
-pub fn recall(rows: &Rows, ivf: &Ivf, disk: &Disk, want: &Want, random: &mut Random) -> (f64, u64) {
+pub fn recall(
+    rows: &Rows,
+    ivf: &Ivf,
+    disk: &Disk,
+    want: &IndexSearchParams,
+    random: &mut Random,
+) -> (f64, u64) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let (mut found, mut scored) = (0, 0);
     const QUERIES: usize = 50;
@@ -298,7 +304,7 @@ fn reaches_the_recall_target_and_reads_a_part() {
         assert_eq!((built.rows, ivf.rows()), (20_000, 20_000));
         assert_eq!(built.calibration, *ivf.calibration());
         assert!(built.clusters > 100, "{built:?}");
-        let (default, scored) = recall(&rows, &ivf, disk, &Want::default(), &mut random);
+        let (default, scored) = recall(&rows, &ivf, disk, &IndexSearchParams::default(), &mut random);
         // Of 500 neighbours, aimed at .95; queries that lie between clusters lose by the cap, held-out rows hardly (see `probe_threshold`).
         assert!(default >= 0.91, "{name}: recall {default}");
         assert!(scored < 10_000, "{name}: scored {scored}");
@@ -306,10 +312,10 @@ fn reaches_the_recall_target_and_reads_a_part() {
             &rows,
             &ivf,
             disk,
-            &Want {
+            &IndexSearchParams {
                 exact: true,
                 effort: None,
-                ..Want::default()
+                ..IndexSearchParams::default()
             },
             &mut random,
         );
@@ -318,10 +324,10 @@ fn reaches_the_recall_target_and_reads_a_part() {
             &rows,
             &ivf,
             disk,
-            &Want {
+            &IndexSearchParams {
                 exact: false,
                 effort: Some(8),
-                ..Want::default()
+                ..IndexSearchParams::default()
             },
             &mut random,
         );
@@ -353,10 +359,10 @@ fn exact_equals_brute_force_with_filters() {
                 filter_share: Some(0.5),
             };
             let mut top = TopK::new(15);
-            let want = Want {
+            let want = IndexSearchParams {
                 exact: true,
                 effort: None,
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
                 .expect("a search");
@@ -388,7 +394,7 @@ fn selective_filters_find_all_there_is() {
     let (query, mut top) = (rows.query(&mut random), TopK::new(10));
     ivf.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut allowed,
         &mut scratch,
         &mut io,
@@ -409,7 +415,7 @@ fn selective_filters_find_all_there_is() {
     top.clear(10);
     ivf.search(
         &query,
-        &Want::default(),
+        &IndexSearchParams::default(),
         &mut allowed,
         &mut scratch,
         &mut io,
@@ -496,11 +502,11 @@ fn odd_sets_build_and_are_searched() {
         let there = RowSource::rows(&rows);
         assert_eq!(built.rows, there);
         for want in [
-            Want::default(),
-            Want {
+            IndexSearchParams::default(),
+            IndexSearchParams {
                 exact: true,
                 effort: None,
-                ..Want::default()
+                ..IndexSearchParams::default()
             },
         ] {
             let (query, mut top) = (rows.query(&mut random), TopK::new(5));

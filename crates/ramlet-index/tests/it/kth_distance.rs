@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_index::{CodeKind, Element, Ivf, Metric, Query, Reached, VectorIndex, Want, encode_row};
+use ramlet_index::{
+    CodeKind, Element, IndexSearchParams, Ivf, Metric, Query, Reached, VectorIndex, encode_row,
+};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -61,8 +63,14 @@ fn grouped(metric: Metric, element: Element, count: usize, used: usize, random: 
 }
 
 /// The rows found nearest to a query, by two indexes one after the other if there are two.
-fn found(parts: &[&Ivf], disk: &Disk, query: &Query, k: usize, want: &Want) -> (BTreeSet<(u32, u32)>, u64) {
-    let parts: Vec<(u32, &dyn VectorIndex, Want)> = (0..)
+fn found(
+    parts: &[&Ivf],
+    disk: &Disk,
+    query: &Query,
+    k: usize,
+    want: &IndexSearchParams,
+) -> (BTreeSet<(u32, u32)>, u64) {
+    let parts: Vec<(u32, &dyn VectorIndex, IndexSearchParams)> = (0..)
         .zip(parts)
         .map(|(part, ivf)| (part, *ivf as &dyn VectorIndex, *want))
         .collect();
@@ -75,7 +83,7 @@ fn measured(rows: &Rows, ivf: &Ivf, disk: &Disk, k: usize, seed: u64) -> (f64, f
     let (mut right, mut codes) = (0, 0);
     for _ in 0..QUERIES {
         let query = rows.query(&mut random);
-        let (found, compared) = found(&[ivf], disk, &query, k, &Want::default());
+        let (found, compared) = found(&[ivf], disk, &query, k, &IndexSearchParams::default());
         let truth = brute_force(&query, &rows.bytes, k, rows.has);
         right += truth.iter().filter(|hit| found.contains(&(0, hit.row))).count();
         codes += compared;
@@ -132,10 +140,10 @@ fn what_other_segments_have_is_no_kth_distance() {
         for _ in 0..QUERIES {
             // Amid the rows of the first: of the second it finds hardly any.
             let query = rows.query(&mut random);
-            let (here, codes) = found(&both, &disk, &query, 10, &Want::default());
+            let (here, codes) = found(&both, &disk, &query, 10, &IndexSearchParams::default());
             let truth = nearest_of(&[(0, rows), (1, &parts[second].0)], &query, 10);
             right += truth.iter().filter(|row| here.contains(row)).count();
-            let codes_of = |ivf| found(&[ivf], &disk, &query, 10, &Want::default()).1;
+            let codes_of = |ivf| found(&[ivf], &disk, &query, 10, &IndexSearchParams::default()).1;
             alone += codes_of(both[0]) + codes_of(both[1]);
             after += codes;
         }
@@ -155,7 +163,7 @@ fn measured_out_of_distribution(rows: &Rows, ivf: &Ivf, disk: &Disk) -> (f64, f6
     for _ in 0..QUERIES {
         let vector: Vec<f32> = (0..rows.dims).map(|_| random.normal()).collect();
         let query = Query::new(ivf.metric(), ivf.element(), &vector);
-        let (found, compared) = found(&[ivf], disk, &query, 10, &Want::default());
+        let (found, compared) = found(&[ivf], disk, &query, 10, &IndexSearchParams::default());
         let truth = brute_force(&query, &rows.bytes, 10, rows.has);
         right += truth.iter().filter(|hit| found.contains(&(0, hit.row))).count();
         codes += compared;

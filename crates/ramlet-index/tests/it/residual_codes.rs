@@ -2,8 +2,8 @@
 
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
-    decode_row,
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, IndexSearchParams, Ivf, Metric, Query, TopK,
+    VectorIndex, decode_row,
 };
 
 use crate::disk::Disk;
@@ -35,9 +35,9 @@ fn sizes_are_what_was_planned() {
 fn nothing_is_read_and_scores_are_as_good_as_exact() {
     let mut random = Random::new(31);
     let disk = Disk::files();
-    let want = Want {
+    let want = IndexSearchParams {
         effort: Some(1 << 20),
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     for (dims, metric, element) in [
         (100, Metric::Cosine, Element::F32),
@@ -118,13 +118,13 @@ fn what_is_missing_is_read() {
     let disk = Disk::files();
     let mut rows = Rows::of_dims(100, Metric::Cosine, Element::F32, 20_000, &mut random);
     let (ivf, _) = rows.build_with(&disk, "ivf", 8 << 20, 2, &kinds(100));
-    let want = |codes| Want {
+    let want = |codes| IndexSearchParams {
         effort: Some(1024),
         codes,
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     let usual = want(CodesWanted::default());
-    let mut search = |want: &Want| recall(&rows, &ivf, &disk, want, &mut random);
+    let mut search = |want: &IndexSearchParams| recall(&rows, &ivf, &disk, want, &mut random);
     let (all, read) = search(&usual);
     assert_eq!(read, 0);
     let rescored = CodesWanted {

@@ -1,8 +1,8 @@
 //! SQ8 rows: fewer pages are read, and what is found is as good.
 
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, Ivf, Metric, Query, TopK, VectorIndex, Want,
-    decode_row,
+    Allowed, CodeKind, CodesWanted, Element, Hit, IndexError, IndexSearchParams, Ivf, Metric, Query, TopK,
+    VectorIndex, decode_row,
 };
 use roaring::RoaringBitmap;
 
@@ -44,7 +44,7 @@ struct Sum {
     bytes: u64,
 }
 
-fn searched(rows: &Rows, ivf: &Ivf, disk: &Disk, queries: &[Query], want: &Want) -> Sum {
+fn searched(rows: &Rows, ivf: &Ivf, disk: &Disk, queries: &[Query], want: &IndexSearchParams) -> Sum {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let mut sum = Sum::default();
     for query in queries {
@@ -88,9 +88,9 @@ fn as_much_is_found_and_fewer_pages_are_read() {
             let (ivf, _) = rows.build_with(&disk, &name, 16 << 20, 2, tier);
             let without = open(&disk, &name, &tier[..tier.len() - 1]).expect("an index");
             // All clusters: what is missed is missed by codes.
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(1 << 20),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let [with, without] = [&ivf, &without].map(|ivf| searched(&rows, ivf, &disk, &queries, &want));
             let told = format!("{name}: {with:?}, {without:?} without");
@@ -115,10 +115,10 @@ fn scores_are_near_and_exact_where_that_is_asked_for() {
             let (ivf, _) = rows.build_with(&disk, &name, 8 << 20, 2, tier);
             let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
             let mut search = |query: &Query, codes: CodesWanted| {
-                let want = Want {
+                let want = IndexSearchParams {
                     effort: Some(1 << 20),
                     codes,
-                    ..Want::default()
+                    ..IndexSearchParams::default()
                 };
                 top.clear(10);
                 ivf.search(
@@ -196,9 +196,9 @@ fn deleted_rows_and_filters_are_kept_to() {
                 filter_share: filtered.then_some(0.5),
             };
             let query = rows.query(&mut random);
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(2048),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             top.clear(10);
             ivf.search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)

@@ -2,7 +2,9 @@
 
 use ramlet_format::envelope::{self, EnvelopeKind};
 use ramlet_index::ivf::{CodesInRam, IvfParams};
-use ramlet_index::{Allowed, CodeKind, Element, Hit, Ivf, Metric, Query, TopK, VectorIndex, Want};
+use ramlet_index::{
+    Allowed, CodeKind, Element, Hit, IndexSearchParams, Ivf, Metric, Query, TopK, VectorIndex,
+};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
@@ -42,7 +44,7 @@ fn search(
     disk: &Disk,
     query: &Query,
     k: usize,
-    want: &Want,
+    want: &IndexSearchParams,
     allowed: &mut Allowed<'_>,
 ) -> Vec<Hit> {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(k));
@@ -88,9 +90,9 @@ fn the_nearest_super_centroids_find_about_as_much_as_all_clusters() {
         assert_eq!(points.last().map(|point| point.super_centroids), Some(u32::MAX));
         let all = of_all(open(&disk, "ivf", kinds).expect("the same"));
         for effort in [8, 32, 128, 512] {
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(effort),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let of = |ivf: &Ivf| recall(&rows, ivf, &disk, &want, &mut Random::new(5)).0;
             let (by_super_centroids, by_all) = (of(&ivf), of(&all));
@@ -98,9 +100,9 @@ fn the_nearest_super_centroids_find_about_as_much_as_all_clusters() {
             assert!(by_super_centroids >= by_all - 0.06, "{name}");
             assert!(effort < 128 || by_super_centroids >= 0.91, "{name}");
         }
-        let most = Want {
+        let most = IndexSearchParams {
             effort: Some(1 << 20),
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         assert!(
             recall(&rows, &ivf, &disk, &most, &mut random).0 >= 0.985,
@@ -130,9 +132,9 @@ fn what_is_wanted_is_found_wherever_it_lies() {
         for _ in 0..20 {
             let query = rows.query(&mut random);
             // As many clusters as little effort visits, and as a filter's rounds do.
-            let want = Want {
+            let want = IndexSearchParams {
                 effort: Some(1),
-                ..Want::default()
+                ..IndexSearchParams::default()
             };
             let mut allowed = Allowed {
                 deleted: Some(&deleted),
@@ -154,7 +156,14 @@ fn what_is_wanted_is_found_wherever_it_lies() {
         for _ in 0..20 {
             let vector: Vec<f32> = (0..rows.dims).map(|_| random.normal()).collect();
             let query = Query::new(Metric::Cosine, Element::F32, &vector);
-            let found = search(&ivf, &disk, &query, 10, &Want::default(), &mut Allowed::default());
+            let found = search(
+                &ivf,
+                &disk,
+                &query,
+                10,
+                &IndexSearchParams::default(),
+                &mut Allowed::default(),
+            );
             let truth = brute_force(&query, &rows.bytes, 10, |_| true);
             let is_found = |hit: &&Hit| found.iter().any(|one| one.row == hit.row);
             right += truth.iter().filter(is_found).count();
@@ -176,7 +185,7 @@ fn a_warm_search_by_super_centroids_allocates_nothing() {
             top.clear(10);
             ivf.search(
                 query,
-                &Want::default(),
+                &IndexSearchParams::default(),
                 &mut Allowed::default(),
                 &mut scratch,
                 &mut io,
@@ -202,7 +211,7 @@ fn few_clusters_have_no_super_centroids() {
             points.iter().all(|point| point.super_centroids == u32::MAX),
             "{points:?}"
         );
-        let (found, _) = recall(&rows, &ivf, &disk, &Want::default(), &mut random);
+        let (found, _) = recall(&rows, &ivf, &disk, &IndexSearchParams::default(), &mut random);
         assert!(found >= 0.91, "{metric:?}: recall {found}");
     }
 }
@@ -240,9 +249,9 @@ fn files_with_other_super_centroids_are_refused() {
         .expect_err("more than the next");
     // None is taken for one.
     let least = opened(super_centroids, 0).expect("an index");
-    let want = Want {
+    let want = IndexSearchParams {
         effort: Some(1),
-        ..Want::default()
+        ..IndexSearchParams::default()
     };
     let query = rows.query(&mut random);
     assert_eq!(

@@ -1,7 +1,8 @@
 //! A warm search allocates nothing.
 
 use ramlet_index::{
-    Allowed, CodeKind, CodesWanted, Element, Flat, IndexScratch, Ivf, Metric, Query, TopK, VectorIndex, Want,
+    Allowed, CodeKind, CodesWanted, Element, Flat, IndexScratch, IndexSearchParams, Ivf, Metric, Query, TopK,
+    VectorIndex,
 };
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -70,9 +71,9 @@ fn check(index: &dyn VectorIndex, disk: &Disk, rows: &Rows, random: &mut Random)
             filter: if filtered { Some(&mut filter) } else { None },
             filter_share: filtered.then_some(0.5),
         };
-        let want = Want {
+        let want = IndexSearchParams {
             exact,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         index
             .search(&query, &want, &mut allowed, &mut scratch, &mut io, &mut top)
@@ -147,12 +148,12 @@ pub fn takes_what_it_says(index: &dyn VectorIndex, query: &Query, disk: &Disk, a
     let mut scratch = IndexScratch::new(AnonBuf::new(64 << 10));
     let mut io = disk.io();
     let mut search = |k: usize, oversampling: f32| {
-        let want = Want {
+        let want = IndexSearchParams {
             codes: CodesWanted {
                 oversampling: (oversampling > 1.0).then_some(oversampling),
                 ..CodesWanted::default()
             },
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         let mut allowed = Allowed {
             deleted: None,

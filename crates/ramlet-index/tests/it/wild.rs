@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ramlet_index::{Allowed, CodeKind, Element, Ivf, Metric, Query, TopK, VectorIndex, Want, encode_row};
+use ramlet_index::{
+    Allowed, CodeKind, Element, IndexSearchParams, Ivf, Metric, Query, TopK, VectorIndex, encode_row,
+};
 
 use crate::disk::Disk;
 use crate::flat::brute_force;
@@ -47,7 +49,7 @@ fn rows_of(metric: Metric, vectors: &[Vec<f32>]) -> Rows {
 }
 
 /// Share of the true nearest that a search finds; rows as near as the last of them count. There must be `K` hits.
-fn found(rows: &Rows, ivf: &Ivf, disk: &Disk, vector: &[f32], want: &Want, what: &str) -> f64 {
+fn found(rows: &Rows, ivf: &Ivf, disk: &Disk, vector: &[f32], want: &IndexSearchParams, what: &str) -> f64 {
     found_by_reading(rows, ivf, disk, vector, want, what).0
 }
 
@@ -57,7 +59,7 @@ fn found_by_reading(
     ivf: &Ivf,
     disk: &Disk,
     vector: &[f32],
-    want: &Want,
+    want: &IndexSearchParams,
     what: &str,
 ) -> (f64, u64) {
     let query = Query::new(rows.metric, rows.element, vector);
@@ -88,10 +90,10 @@ fn found_by_reading(
     (share, scratch.stats.pages_read)
 }
 
-fn everywhere() -> Want {
-    Want {
+fn everywhere() -> IndexSearchParams {
+    IndexSearchParams {
         effort: Some(1 << 20),
-        ..Want::default()
+        ..IndexSearchParams::default()
     }
 }
 
@@ -120,7 +122,7 @@ fn rows_are_found_whose_lengths_differ_by_orders_of_magnitude() {
             let (ivf, _) = rows.build_with(&disk, &name, 1 << 20, 2, tier);
             let mut sum = 0.0;
             for query in &queries {
-                found(&rows, &ivf, &disk, query, &Want::default(), &name);
+                found(&rows, &ivf, &disk, query, &IndexSearchParams::default(), &name);
                 sum += found(&rows, &ivf, &disk, query, &everywhere(), &name);
             }
             let recall = sum / queries.len() as f64;
@@ -147,13 +149,13 @@ fn rows_that_are_nearest_to_everything_leave_others_their_codes() {
     for tier in TIERS {
         let name = format!("hubs-{tier:?}");
         let (ivf, _) = rows.build_with(&disk, &name, 400_000, 2, tier);
-        let sum = |want: &Want| -> f64 {
+        let sum = |want: &IndexSearchParams| -> f64 {
             let recalls = queries
                 .iter()
                 .map(|query| found(&rows, &ivf, &disk, query, want, &name));
             recalls.sum()
         };
-        let recall = sum(&Want::default()) / queries.len() as f64;
+        let recall = sum(&IndexSearchParams::default()) / queries.len() as f64;
         assert!(recall > 0.9, "{name}: recall {recall}");
     }
 }
@@ -177,7 +179,7 @@ fn a_few_huge_vectors_harm_nobody() {
                 let mut sum = 0.0;
                 for _ in 0..QUERIES {
                     let query: Vec<f32> = (0..DIMS).map(|_| random.normal()).collect();
-                    found(&rows, &ivf, &disk, &query, &Want::default(), &name);
+                    found(&rows, &ivf, &disk, &query, &IndexSearchParams::default(), &name);
                     sum += found(&rows, &ivf, &disk, &query, &everywhere(), &name);
                 }
                 let recall = sum / QUERIES as f64;
@@ -212,7 +214,8 @@ fn rows_that_are_all_but_equal_are_read_as_they_lie() {
             let (mut sum, mut pages) = (0.0, 0);
             for _ in 0..NEAR {
                 let query: Vec<f32> = middle.iter().map(|value| value + 1e-4 * random.float()).collect();
-                let (share, read) = found_by_reading(&rows, &ivf, &disk, &query, &Want::default(), &what);
+                let (share, read) =
+                    found_by_reading(&rows, &ivf, &disk, &query, &IndexSearchParams::default(), &what);
                 (sum, pages) = (sum + share, pages.max(read));
             }
             assert!(sum / NEAR as f64 >= 0.9, "{what}: {sum} of {NEAR}");

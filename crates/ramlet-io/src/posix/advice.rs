@@ -1,4 +1,4 @@
-//! The few system calls that the standard library has no word for.
+//! System calls that the standard library doesn't wrap.
 
 use std::fs::File;
 use std::io;

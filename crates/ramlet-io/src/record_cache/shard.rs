@@ -1,4 +1,4 @@
-//! One lock's part of the record cache: chunks by age, and a table that tells where a record lies.
+//! One lock's part of the record cache: chunks by age, and a table of the records' positions.
 //!
 //! A chunk holds entries end to end, each at a multiple of 4: file u48, row u32, what is known of it u16 (its length in 13 bits, whether it is coded, in two bits
 //! how often it was asked for), the record. A slot of the table is a u64: a tag of the key's hash in the upper 16 bits, the chunk's number, the entry's place in

@@ -1,4 +1,4 @@
-//! Records shortened one by one by a table of symbols, which is learnt from some of them.
+//! Compression of single records by a symbol table (FSST), which is trained on some of them.
 //!
 //! FSST (Boncz, Neumann, Leis: *FSST: Fast Random Access String Compression*, PVLDB 13, 2020): a byte stands for up to eight. Texts take about half,
 //! and each record can be read without the others.

@@ -11,17 +11,17 @@ const SECTOR: u64 = 512;
 
 /// How much of what wasn't synced is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum Unsynced {
     None,
     All,
     Random,
 }
 
-pub const EXTREMES: [(Keep, Keep); 4] = [
-    (Keep::None, Keep::None),
-    (Keep::All, Keep::All),
-    (Keep::All, Keep::None),
-    (Keep::None, Keep::All),
+pub const EXTREMES: [(Unsynced, Unsynced); 4] = [
+    (Unsynced::None, Unsynced::None),
+    (Unsynced::All, Unsynced::All),
+    (Unsynced::All, Unsynced::None),
+    (Unsynced::None, Unsynced::All),
 ];
 
 /// Moments of a disk at which the power may fail, from the first on. Each step costs what its effect costs, not what the journal before it does.
@@ -147,7 +147,7 @@ impl Place {
     }
 
     fn state(&self, journal: &[Effect], seed: u64, number: usize) -> Vec<Node> {
-        let random = (Keep::Random, Keep::Random);
+        let random = (Unsynced::Random, Unsynced::Random);
         let (names, data) = EXTREMES.get(number).copied().unwrap_or(random);
         // Mixed, so that neighbouring seeds, positions and states have nothing in common.
         let mixed = seed ^ (self.at as u64) << 20 ^ (number as u64) << 44;
@@ -159,10 +159,10 @@ impl Place {
     }
 
     /// Per directory, of the changes after its last sync: the first so many, or some.
-    fn keep_names(&self, nodes: &mut [Node], journal: &[Effect], keep: Keep, rng: &mut Rng) {
+    fn keep_names(&self, nodes: &mut [Node], journal: &[Effect], keep: Unsynced, rng: &mut Rng) {
         for (directory, loose) in &self.loose_names {
             // No file system has to keep the order of changes that no sync is between.
-            let in_order = keep != Keep::Random || rng.below(2) == 0;
+            let in_order = keep != Unsynced::Random || rng.below(2) == 0;
             let first = keep.of(loose.len(), rng);
             for (number, at) in loose.iter().enumerate() {
                 let is_kept = if in_order {
@@ -178,8 +178,8 @@ impl Place {
     }
 
     /// Per file: what the last sync saw, and what the sectors got of the writes after it.
-    fn keep_data(&self, nodes: &mut [Node], journal: &[Effect], keep: Keep, rng: &mut Rng) {
-        if keep == Keep::None {
+    fn keep_data(&self, nodes: &mut [Node], journal: &[Effect], keep: Unsynced, rng: &mut Rng) {
+        if keep == Unsynced::None {
             return;
         }
         for (node, positions) in &self.loose_data {
@@ -205,13 +205,13 @@ impl Loose<'_> {
     }
 }
 
-fn add_loose(pages: &mut Pages, writes: &[Loose<'_>], keep: Keep, rng: &mut Rng) {
+fn add_loose(pages: &mut Pages, writes: &[Loose<'_>], keep: Unsynced, rng: &mut Rng) {
     let all = writes.len();
     // The file as a whole has the first so many writes; None: every sector for itself.
     let whole = match keep {
-        Keep::None => Some(0),
-        Keep::All => Some(all),
-        Keep::Random => (rng.below(2) == 0).then(|| keep.of(all, rng)),
+        Unsynced::None => Some(0),
+        Unsynced::All => Some(all),
+        Unsynced::Random => (rng.below(2) == 0).then(|| keep.of(all, rng)),
     };
     let mut cuts = SectorCuts::default();
     for (number, write) in writes.iter().enumerate() {
@@ -231,7 +231,7 @@ fn add_loose(pages: &mut Pages, writes: &[Loose<'_>], keep: Keep, rng: &mut Rng)
         }
     }
     // The length may have reached the disk without the bytes.
-    if keep == Keep::Random && rng.below(4) == 0 {
+    if keep == Unsynced::Random && rng.below(4) == 0 {
         let end = writes.iter().map(|write| match write {
             Loose::Bytes(offset, bytes) => offset + bytes.len() as u64,
             Loose::Zeros(len) => *len,
@@ -275,13 +275,13 @@ fn each_sector(offset: u64, bytes: &[u8], mut visit: impl FnMut(u64, u64, &[u8])
     }
 }
 
-impl Keep {
+impl Unsynced {
     /// How many of `count`; at random, none and all are as likely as everything between.
     fn of(self, count: usize, rng: &mut Rng) -> usize {
         match self {
-            Keep::None => 0,
-            Keep::All => count,
-            Keep::Random => match rng.below(3) {
+            Unsynced::None => 0,
+            Unsynced::All => count,
+            Unsynced::Random => match rng.below(3) {
                 0 => 0,
                 1 => count,
                 _ => rng.below(count as u64 + 1) as usize,

@@ -1,4 +1,4 @@
-//! What shall go wrong.
+//! Injected faults.
 
 use crate::storage::{IoError, IoErrorKind, Result};
 

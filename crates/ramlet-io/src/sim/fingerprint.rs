@@ -1,4 +1,4 @@
-//! 128 bits that stand for the contents of a disk.
+//! A 128-bit fingerprint of a disk's contents.
 
 /// Different contents have the same one by chance only: of a million disks two with a probability of 2^-88.
 pub type Fingerprint = u128;

@@ -1,4 +1,4 @@
-//! A simulated disk: it fails as told, and it shows what may be left of it after a power loss.
+//! A simulated disk: it injects faults, and enumerates the states after a power loss.
 //!
 //! Operations see the newest state, as with a real file system. Beside it the disk keeps a journal of every effect
 //! in order, from which [`SimStorage::crash_states`] and [`CrashPoints`] make the states that a power loss may leave:

@@ -1,4 +1,4 @@
-//! Who holds what somebody else wants: a lock, a port. By `/proc`, as far as this user may look.
+//! Finds the process that holds a lock or a port, by `/proc`, as far as this user may look.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

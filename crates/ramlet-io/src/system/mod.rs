@@ -31,7 +31,7 @@ pub fn path_exists(path: &str) -> bool {
 pub struct ProcessMemory {
     /// Resident now: `anon` + `file` + shared memory.
     pub rss: u64,
-    /// The most that was ever resident.
+    /// Peak of resident memory.
     pub rss_peak: u64,
     /// Resident memory of its own: heap, stacks, anonymous mappings.
     pub anon: u64,

@@ -1,4 +1,4 @@
-//! Files that appear when they are whole.
+//! Files that appear under their name only when they are complete.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};

@@ -145,10 +145,10 @@ function showMemory({ budget, ledger, process, storage }) {
 // ---- the five questions
 
 const REFUSED = {
-  memory_busy: "for want of memory, which passes", memory_never: "that need more memory than they could ever have",
-  memory_full: "because the data takes the memory", body_too_large: "with bodies that are too large", queue_full: "because too many wait",
-  rate: "by the rate of a collection", quota: "by a quota", disk_full: "for want of disk", descriptors: "for want of file descriptors",
-  collection_closed: "because a collection is closed", writes_stopped: "because writes have stopped", shutting_down: "at the end of the server",
+  memory_busy: "for lack of memory, for a moment", memory_never: "that can never fit the budget",
+  memory_full: "because the data takes the memory", body_too_large: "with bodies that are too large", queue_full: "because a queue is full",
+  rate: "by the rate limit of a collection", quota: "by a quota", disk_full: "for lack of disk space", descriptors: "for lack of file descriptors",
+  collection_closed: "because a collection is closed", writes_stopped: "because writes have stopped", shutting_down: "while the server stops",
 };
 
 // Searches and how long they took, from the histograms: the bound of the bucket that has the share.
@@ -185,7 +185,7 @@ async function showQuestions(samples) {
     return [issue.description, ...(solution ? [make("small", {}, `→ ${solution}`)] : [])];
   };
   const todo = issues.filter((i) => !["BUDGET_TOO_SMALL", "INDEX_BEING_BUILT"].includes(i.code));
-  put("q-todo", found === null ? "This key isn't told." : todo.length ? list(todo.map(told)) : "Nothing: no issue is known.");
+  put("q-todo", found === null ? "This key has no access to it." : todo.length ? list(todo.map(told)) : "Nothing: there is no issue.");
 
   const [p50, p99] = [quantile(samples, 0.5), quantile(samples, 0.99)];
   const spread = p50 === null ? "No search yet." : `Half of the searches took at most ${p50}, 99 of 100 at most ${p99}.`;
@@ -196,7 +196,7 @@ async function showQuestions(samples) {
     ...r.meaning.map((m) => make("small", {}, `→ ${m}`)),
   ]);
   const threshold = profile?.result.threshold_seconds;
-  const none = profile === null ? "Slow requests are told to an admin key only."
+  const none = profile === null ? "Only an admin key can see slow requests."
     : threshold == null ? "Slow requests aren't kept (--slow-query off)." : `None took longer than ${threshold * 1000} ms (--slow-query).`;
   put("q-slow", spread, " ", ...(slow.length ? [list(slow)] : [none]));
 
@@ -222,7 +222,7 @@ async function showQuestions(samples) {
 
   const more = issues.filter((i) => i.code === "BUDGET_TOO_SMALL");
   const stairs = (await orRefused(ask("/plan")))?.result;
-  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, nothing would be twice as fast, as far as it is reckoned.", ...(stairs ? stairsOf(stairs) : []));
+  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, no search is predicted to be twice as fast.", ...(stairs ? stairsOf(stairs) : []));
 }
 
 // The staircase of what is stored: memory to the right, searches a second upwards, both doubling from line to line.
@@ -320,7 +320,7 @@ async function showCollections(samples) {
     const { cells } = rowOf(name);
     cells.forEach((cell, at) => { if (cell.textContent !== shown[at]) cell.textContent = shown[at]; });
     cells[0].className = status === "red" ? "alarm" : "";
-    cells[0].title = status === "…" ? "asked in its turn, or once it is in view" : reasonOf(name) ?? "";
+    cells[0].title = status === "…" ? "loaded in its turn, or once it is in view" : reasonOf(name) ?? "";
   }
   if (chosen && !names.includes(chosen)) await choose(chosen);
   if (chosen) await showCollection(chosen);
@@ -382,7 +382,7 @@ function head(...names) {
 function where({ ram, disk }) {
   if (ram === 0) return "on disk: read as needed";
   if (disk === 0) return "in RAM only";
-  return ram >= disk * 0.9 ? "in RAM, a copy on disk" : "partly in RAM, by the room there is";
+  return ram >= disk * 0.9 ? "in RAM, a copy on disk" : "partly in RAM, as there is room";
 }
 
 // ---- search

@@ -17,7 +17,7 @@ async function create(event) {
   try {
     await ask(pathOf(name.value), { vectors: { size: Number(size.value), distance: distance.value } }, "json", "PUT");
     state.className = "";
-    state.textContent = `${name.value} is there. Next: send points, by a client or \`ramlet import FILE --collection ${name.value}\``;
+    state.textContent = `${name.value} is created. Next: send points, by a client or \`ramlet import FILE --collection ${name.value}\``;
     name.value = "";
     changed();
   } catch (e) {
@@ -62,7 +62,7 @@ function build(name) {
     if (!info || now === before) return;
     before = now;
     const fields = Object.entries(info.result.payload_schema).map(([field, { data_type: type, points }]) => [`${field}: ${type}, ${points} points `,
-      small("remove", `remove the index on ${field}`, () => act(() => ask(`${pathOf(name)}/index/${encodeURIComponent(field)}?wait=true`, undefined, "json", "DELETE"), `the index on ${field} is gone`))]);
+      small("remove", `remove the index on ${field}`, () => act(() => ask(`${pathOf(name)}/index/${encodeURIComponent(field)}?wait=true`, undefined, "json", "DELETE"), `the index on ${field} is removed`))]);
     indexes.replaceChildren(fields.length ? list(fields) : "none: filters read payloads");
     const all = known.result.aliases.map(({ alias_name: alias }) => [`${alias} `,
       small("remove", `remove the alias ${alias}`, () => act(() => aliasOp({ delete_alias: { alias_name: alias } }), `the alias ${alias} is gone`))]);
@@ -76,7 +76,7 @@ function build(name) {
   } },
   make("label", {}, "Field ", make("input", { name: "field", required: "" })),
   make("label", {}, "Type ", make("select", { name: "kind" }, ...KINDS.map((kind) => make("option", {}, kind)))),
-  make("button", {}, "Make an index"));
+  make("button", {}, "Create an index"));
   const alias = make("form", { class: "handle", onsubmit: (event) => {
     event.preventDefault();
     const { alias } = event.target.elements;
@@ -87,12 +87,12 @@ function build(name) {
     event.preventDefault();
     if (event.target.elements.sure.value !== name) {
       state.className = "alarm";
-      state.textContent = "that isn't its name: nothing was deleted";
+      state.textContent = "that isn't the collection's name: nothing was deleted";
       return;
     }
     act(() => ask(pathOf(name), undefined, "json", "DELETE"), `${name} is gone`).then(changed);
   } },
-  make("label", {}, "Its name, to delete it with all points ", make("input", { name: "sure", required: "", autocomplete: "off" })), make("button", { class: "danger" }, "Delete the collection"));
+  make("label", {}, "To delete it with all points, type its name ", make("input", { name: "sure", required: "", autocomplete: "off" })), make("button", { class: "danger" }, "Delete the collection"));
   const element = make("div", {}, make("h3", {}, "Payload indexes"), indexes, index, make("h3", {}, "Aliases"), aliases, alias, make("h3", {}, "Delete"), drop, state);
   return { element, refresh };
 }

@@ -104,7 +104,7 @@ async function drawPlane() {
   });
   el("plane-picture").replaceChildren(...(dots.length ? [drawn("svg", { viewBox: `0 0 ${wide} ${high}`, class: "plane" }, ...dots)] : []));
   el("plane-said").textContent = dots.length
-    ? `${count(dots.length)} points by chance, in the plane that shows most of how they differ: ${Math.round(100 * result.variance_shown)} % of the variance. A click looks for what is like one.`
+    ? `${count(dots.length)} random points, projected on the plane of the largest variance (${Math.round(100 * result.variance_shown)} %). Click a point to find similar ones.`
     : "there is no point with this vector yet";
 }
 

@@ -15,14 +15,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::sync::watch;
 
-use super::ask::Asked;
 use super::frame::{self, Messages, Sent};
 use super::methods::{Bound, Method, Points, find};
-use super::tell::Told;
+use super::requests::DecodedRequest;
+use super::responses::HandlerResult;
 use super::{FRAME_HEAD, health, reflection, status, storage_read};
 use crate::admission::{admit, enter};
 use crate::answer::Answer;
-use crate::api_request::{ApiRequest, Given};
+use crate::api_request::{ApiRequest, RequestBody};
 use crate::app::App;
 use crate::audit::Peer;
 use crate::audit_record::{AuditRecord, Subject};
@@ -33,10 +33,10 @@ use crate::caught::caught;
 use crate::compress;
 use crate::connection::Place;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::http2::serve_http2;
 use crate::limits;
-use crate::out::{Form, told_whole};
+use crate::out::{Form, refused_whole};
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
 use crate::request_id;
@@ -97,7 +97,7 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
                 Err(e) => return refused(&e),
             };
             if let Some(steps) = steps.filter(|_| explains) {
-                tell_steps(&steps, response.headers_mut());
+                add_steps(&steps, response.headers_mut());
             }
             return response;
         }
@@ -110,7 +110,7 @@ async fn dispatch(app: Arc<App>, request: Request<Incoming>) -> Response<Sent> {
 }
 
 /// How the searches of a call were done, in its metadata.
-fn tell_steps(steps: &Steps, headers: &mut HeaderMap) {
+fn add_steps(steps: &Steps, headers: &mut HeaderMap) {
     let any = steps.with_searches(|searches| !searches.is_empty());
     let told = any.then(|| explained_within(steps, false, limits::EXPLAIN_METADATA_BYTES));
     if let Some(value) = told.flatten().and_then(|text| HeaderValue::try_from(text).ok()) {
@@ -138,7 +138,7 @@ fn count(
         status: failed.map_or(0, |e| status::code_of(e.status) as u16),
     };
     let took = start.elapsed();
-    // Told once more as JSON, which only a slow request is worth.
+    // Written once more as JSON, for slow requests only.
     let shown = shown.filter(|_| app.slow.is_slow(took));
     let shown = shown.and_then(|message| as_json(app, bound.method, message));
     app.slow.note(&Ended {
@@ -158,8 +158,8 @@ fn count(
 /// A message as the body that REST would have; `None` where there is no memory for that now.
 fn as_json(app: &App, method: &Method, message: Bytes) -> Option<Bytes> {
     let _held = app.requests.reserve(limits::SLOW_MESSAGE_TEXT_BYTES).ok()?;
-    let asked = (method.request.decode)(message).ok()?;
-    Some(asked.body.text().ok()?.into())
+    let request = (method.request.decode)(message).ok()?;
+    Some(request.body.text().ok()?.into())
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
@@ -275,19 +275,19 @@ async fn call(
     of: (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let entered = enter(app, bound.route.access, subject, headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     let message = Messages::new(headers, body)?
         .single(rule_of(app, bound), &mut held, &app.requests)
         .await?;
     let len = message.len();
     app.waits.note_memory(held.waited());
     *shown = app.slow.kept_message(&message);
-    let asked = decode(app, bound.method, rule_of(app, bound), message, &mut held).await?;
+    let request = decode(app, bound.method, rule_of(app, bound), message, &mut held).await?;
     answer(
         app,
         bound,
         (headers, entered),
-        ((asked, len), held, collection),
+        ((request, len), held, collection),
         of,
     )
     .await
@@ -298,35 +298,39 @@ async fn answer(
     app: &Arc<App>,
     bound: &'static Bound,
     (headers, (grant, mut record)): (&HeaderMap, (Grant, AuditRecord)),
-    ((mut asked, len), held, collection): ((Asked, usize), Held, &mut Option<String>),
+    ((mut request, len), held, collection): (
+        (DecodedRequest, usize),
+        GrowingReservation,
+        &mut Option<String>,
+    ),
     (start, steps): (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);
-    check_collection(&asked)?;
-    let named = asked.params.iter().find(|(name, _)| name == "collection");
+    check_collection(&request)?;
+    let named = request.params.iter().find(|(name, _)| name == "collection");
     let named = named.map(|(_, name)| name.as_str());
     record.about(named);
     admit(app, (&grant, &record), (route.access, named), start).await?;
     if route.path.starts_with("/collections/{collection}/") {
-        *collection = asked.params.first().map(|(_, name)| name.clone());
+        *collection = request.params.first().map(|(_, name)| name.clone());
     }
     if route.access.reads()
         && let Some(given) = grpc_timeout(headers)
     {
-        asked.query.timeout = Some(asked.query.timeout.map_or(given, |t| t.min(given)));
+        request.query.timeout = Some(request.query.timeout.map_or(given, |t| t.min(given)));
     }
     let given = (
-        Given::Message(asked.body, len),
+        RequestBody::Message(request.body, len),
         Form::Messages(method.points.field()),
     );
-    let request = ApiRequest::new(asked.params, asked.query, given, start).noted(steps.cloned());
+    let request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
     let answer = (route.handler)(call).await.inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)
 }
 
-/// A call whose message is here, without a connection: for fuzz targets. What changes something is asked of the collection `instead`, and isn't
-/// done where it names none. 501 for a path that no method has.
+/// A call whose message is here, without a connection: for fuzz targets. Changes are applied to the collection `instead`, and
+/// skipped if they name none. 501 for a path that no method has.
 pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str) -> ApiResult<()> {
     let start = Instant::now();
     let unknown = || ApiError::new(StatusCode::NOT_IMPLEMENTED, format!("there is no method {path}"));
@@ -334,10 +338,10 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(app, bound));
     let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
     rule.check(len as u64)?;
-    let mut held = Held::in_time(rule.before(len as u64), &app.requests).await?;
-    let mut asked = decode(app, bound.method, rule, message, &mut held).await?;
+    let mut held = GrowingReservation::in_time(rule.before(len as u64), &app.requests).await?;
+    let mut request = decode(app, bound.method, rule, message, &mut held).await?;
     if !bound.route.access.reads() {
-        match asked.params.first_mut() {
+        match request.params.first_mut() {
             Some((name, value)) if name == "collection" => *value = instead.to_owned(),
             _ => return Ok(()),
         }
@@ -346,7 +350,7 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
         app,
         bound,
         (&headers, entered),
-        ((asked, len), held, &mut None),
+        ((request, len), held, &mut None),
         (start, None),
     )
     .await
@@ -359,8 +363,8 @@ async fn decode(
     method: &'static Method,
     rule: BodyRule,
     message: Bytes,
-    held: &mut Held,
-) -> ApiResult<Asked> {
+    held: &mut GrowingReservation,
+) -> ApiResult<DecodedRequest> {
     let len = message.len() as u64;
     let weight = method
         .request
@@ -377,14 +381,14 @@ async fn decode(
     }
     let inside = std::mem::take(held);
     let decoded = spawn_blocking(move || (decode(message), inside));
-    let (asked, inside) = decoded.await.map_err(ApiError::internal)?;
+    let (request, inside) = decoded.await.map_err(ApiError::internal)?;
     *held = inside;
-    asked
+    request
 }
 
 /// The path of REST can't be without a name, a message can.
-fn check_collection(asked: &Asked) -> ApiResult<()> {
-    match asked.params.first() {
+fn check_collection(request: &DecodedRequest) -> ApiResult<()> {
+    match request.params.first() {
         Some((name, value)) if name == "collection" && value.is_empty() => Err(ApiError::wrong_input(
             "Validation error in body: [collection_name: value \"\" invalid, must have from 1 to 255 bytes]",
         )),
@@ -400,7 +404,11 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
             json.push(b'}');
             (json, messages, held)
         }
-        Answer::Plain { body, .. } => (body.into_bytes(), Pieces::default(), Held::default()),
+        Answer::Plain { body, .. } => (
+            body.into_bytes(),
+            Pieces::default(),
+            GrowingReservation::default(),
+        ),
         Answer::Stream(_) | Answer::Whole(_) => {
             return Err(ApiError::internal("the method's answer is no message"));
         }
@@ -409,13 +417,13 @@ fn write(app: &App, method: &Method, answer: Answer, start: Instant) -> ApiResul
     // Points inside of the answer's parts are put in a row, and then written once more: twice in memory each time.
     let again = if inside { messages.capacity() } else { 0 };
     held.at_least(held.bytes() + (json.len() + again) as u64, &app.responses)
-        .map_err(|e| told_whole(&e))?;
+        .map_err(|e| refused_whole(&e))?;
     let (listed, messages) = match inside {
         true => (Pieces::default(), messages.into_vecs().concat()),
         false => (messages, Vec::new()),
     };
     let time = start.elapsed().as_secs_f64();
-    let message = (method.tell)(Told { json, messages, time })?;
+    let message = (method.encode)(HandlerResult { json, messages, time })?;
     Ok(frame::framed(listed, message)?.into_sent(held))
 }
 

@@ -16,7 +16,7 @@ use super::status;
 use crate::body_rule::BodyRule;
 use crate::decompress::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::pieces::{self, Pieces};
 use crate::pool::spawn_blocking;
@@ -50,7 +50,12 @@ impl Messages {
     }
 
     /// The only message of a call.
-    pub async fn single(&mut self, rule: BodyRule, held: &mut Held, from: &Consumer) -> ApiResult<Bytes> {
+    pub async fn single(
+        &mut self,
+        rule: BodyRule,
+        held: &mut GrowingReservation,
+        from: &Consumer,
+    ) -> ApiResult<Bytes> {
         match self.next(rule, held, from).await? {
             Some(message) => Ok(message),
             None => Err(ApiError::new(StatusCode::BAD_REQUEST, "the call has no message")),
@@ -61,7 +66,7 @@ impl Messages {
     pub async fn next(
         &mut self,
         rule: BodyRule,
-        held: &mut Held,
+        held: &mut GrowingReservation,
         from: &Consumer,
     ) -> ApiResult<Option<Bytes>> {
         let start = Instant::now();
@@ -83,7 +88,7 @@ impl Messages {
             _ => return Err(bad("the bytes are not a frame of gRPC")),
         };
         rule.check(u64::from(len))?;
-        *held = Held::in_time(rule.before(u64::from(len)), from).await?;
+        *held = GrowingReservation::in_time(rule.before(u64::from(len)), from).await?;
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;
         if compressed {

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: what load balancers ask.
+//! `grpc.health.v1`, for load balancers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use ramlet_proto::health::{HealthCheckRequest, HealthCheckResponse};
 use tokio::sync::mpsc;
 
 use super::frame::{self, Messages, Sent};
-use super::{reflection, tell};
+use super::{reflection, responses};
 use crate::app::App;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 
 /// Between two looks for a watcher.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const RULE: BodyRule = BodyRule {
     ..BodyRule::QUERY
 };
 
-async fn asked(app: &App, mut messages: Messages, held: &mut Held) -> ApiResult<String> {
+async fn service_of(app: &App, mut messages: Messages, held: &mut GrowingReservation) -> ApiResult<String> {
     let message = messages.single(RULE, held, &app.requests).await?;
     let request = HealthCheckRequest::decode(message).map_err(ApiError::wrong_input)?;
     Ok(request.service)
@@ -39,7 +39,7 @@ fn status(app: &App) -> ServingStatus {
 }
 
 fn message(status: ServingStatus) -> ApiResult<Bytes> {
-    let mut out = tell::message(&HealthCheckResponse {
+    let mut out = responses::message(&HealthCheckResponse {
         status: status.into(),
     })?;
     frame::close_alone(&mut out)?;
@@ -48,7 +48,7 @@ fn message(status: ServingStatus) -> ApiResult<Bytes> {
 
 /// How the server is, or one of its services.
 pub async fn check(app: &App, messages: Messages) -> ApiResult<Sent> {
-    let service = asked(app, messages, &mut Held::default()).await?;
+    let service = service_of(app, messages, &mut GrowingReservation::default()).await?;
     if !service.is_empty() && !reflection::has_service(&service) {
         return Err(ApiError::new(
             StatusCode::NOT_FOUND,
@@ -60,8 +60,8 @@ pub async fn check(app: &App, messages: Messages) -> ApiResult<Sent> {
 
 /// The same, again whenever it changes.
 pub async fn watch(app: &Arc<App>, messages: Messages) -> ApiResult<Sent> {
-    let mut held = Held::default();
-    let service = asked(app, messages, &mut held).await?;
+    let mut held = GrowingReservation::default();
+    let service = service_of(app, messages, &mut held).await?;
     let known = service.is_empty() || reflection::has_service(&service);
     let (send, receive) = mpsc::channel(1);
     let app = app.clone();

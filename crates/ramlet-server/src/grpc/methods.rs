@@ -1,4 +1,4 @@
-//! All methods, in one table: the route each stands for, its request and its answer.
+//! The table of all methods: each one's REST route, request and response.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use ramlet_proto::{Message, Shaped, qdrant as q};
 
-use super::ask::{self, Asked, Request};
 use super::node::Node;
-use super::tell::{self, Tell};
+use super::requests::{self, DecodedRequest, Request};
+use super::responses::{self, Encode};
 use crate::error::{ApiError, ApiResult};
 use crate::route::Route;
 use crate::routes::routes;
@@ -40,7 +40,7 @@ pub struct Method {
     pub route: (&'static str, &'static str),
     pub(super) request: Request,
     pub(super) points: Points,
-    pub(super) tell: Tell,
+    pub(super) encode: Encode,
 }
 
 /// A method and its route.
@@ -62,21 +62,24 @@ fn bind(method: &'static Method) -> Option<(&'static str, Bound)> {
     Some((method.path, Bound { method, route }))
 }
 
-fn decoded<M: Message + Default>(bytes: Bytes, ask: fn(M) -> ApiResult<Asked>) -> ApiResult<Asked> {
-    ask(M::decode(bytes).map_err(ApiError::wrong_input)?)
+fn decoded<M: Message + Default>(
+    bytes: Bytes,
+    to_request: fn(M) -> ApiResult<DecodedRequest>,
+) -> ApiResult<DecodedRequest> {
+    to_request(M::decode(bytes).map_err(ApiError::wrong_input)?)
 }
 
 macro_rules! method {
-    ($path:literal = $verb:literal $route:literal: $message:ident $ask:expr => $points:expr, $tell:path) => {
+    ($path:literal = $verb:literal $route:literal: $message:ident $to_request:expr => $points:expr, $encode:path) => {
         Method {
             path: $path,
             route: ($verb, $route),
             request: Request {
                 shape: <q::$message as Shaped>::SHAPE,
-                decode: |bytes| decoded::<q::$message>(bytes, $ask),
+                decode: |bytes| decoded::<q::$message>(bytes, $to_request),
             },
             points: $points,
-            tell: $tell,
+            encode: $encode,
         }
     };
 }
@@ -96,17 +99,17 @@ pub fn methods() -> &'static [Method] {
     })
 }
 
-fn plain<M>(_: M) -> ApiResult<Asked> {
-    Ok(Asked::plain(Node::Null))
+fn plain<M>(_: M) -> ApiResult<DecodedRequest> {
+    Ok(DecodedRequest::plain(Node::Null))
 }
 
 #[rustfmt::skip]
 fn collection_methods() -> Vec<Method> {
-    use ask::collections as a;
-    use tell::collections as t;
+    use requests::collections as a;
+    use responses::collections as t;
     use Points::None;
     vec![
-        method!("/qdrant.Qdrant/HealthCheck" = "GET" "/": HealthCheckRequest plain => None, tell::version),
+        method!("/qdrant.Qdrant/HealthCheck" = "GET" "/": HealthCheckRequest plain => None, responses::version),
         method!("/qdrant.Collections/List" = "GET" "/collections": ListCollectionsRequest plain => None, t::list),
         method!("/qdrant.Collections/Get" = "GET" "/collections/{collection}": GetCollectionInfoRequest |m| a::named(m.collection_name) => None, t::info),
         method!("/qdrant.Collections/Create" = "PUT" "/collections/{collection}": CreateCollection a::create => None, t::done),
@@ -122,8 +125,8 @@ fn collection_methods() -> Vec<Method> {
 
 #[rustfmt::skip]
 fn shard_methods() -> Vec<Method> {
-    use ask::collections as a;
-    use tell::collections as t;
+    use requests::collections as a;
+    use responses::collections as t;
     use Points::None;
     vec![
         method!("/qdrant.Collections/UpdateCollectionClusterSetup" = "POST" "/collections/{collection}/cluster": UpdateCollectionClusterSetupRequest a::change_cluster => None, t::done),
@@ -135,8 +138,8 @@ fn shard_methods() -> Vec<Method> {
 
 #[rustfmt::skip]
 fn change_methods() -> Vec<Method> {
-    use ask::{points as p, updates as u};
-    use tell::{updated, updated_all};
+    use requests::{points as p, updates as u};
+    use responses::{updated, updated_all};
     use Points::None;
     vec![
         method!("/qdrant.Points/Upsert" = "PUT" "/collections/{collection}/points": UpsertPoints p::upsert => None, updated),
@@ -153,8 +156,8 @@ fn change_methods() -> Vec<Method> {
 
 #[rustfmt::skip]
 fn index_methods() -> Vec<Method> {
-    use ask::collections as a;
-    use tell::updated;
+    use requests::collections as a;
+    use responses::updated;
     use Points::None;
     vec![
         method!("/qdrant.Points/CreateFieldIndex" = "PUT" "/collections/{collection}/index": CreateFieldIndexCollection a::create_index => None, updated),
@@ -166,15 +169,15 @@ fn index_methods() -> Vec<Method> {
 
 #[rustfmt::skip]
 fn read_methods() -> Vec<Method> {
-    use ask::{points as p, query as a};
-    use tell::group_messages as g;
+    use requests::{points as p, query as a};
+    use responses::group_messages as g;
     use Points::{Inside, Listed, None};
     vec![
-        method!("/qdrant.Points/Get" = "POST" "/collections/{collection}/points": GetPoints p::get => Listed(1), tell::got),
-        method!("/qdrant.Points/Scroll" = "POST" "/collections/{collection}/points/scroll": ScrollPoints a::scroll => Listed(2), tell::scrolled),
-        method!("/qdrant.Points/Count" = "POST" "/collections/{collection}/points/count": CountPoints a::count => None, tell::counted),
-        method!("/qdrant.Points/Query" = "POST" "/collections/{collection}/points/query": QueryPoints a::points => Listed(1), tell::hits),
-        method!("/qdrant.Points/QueryBatch" = "POST" "/collections/{collection}/points/query/batch": QueryBatchPoints a::batch => Inside(1), tell::batches),
+        method!("/qdrant.Points/Get" = "POST" "/collections/{collection}/points": GetPoints p::get => Listed(1), responses::got),
+        method!("/qdrant.Points/Scroll" = "POST" "/collections/{collection}/points/scroll": ScrollPoints a::scroll => Listed(2), responses::scrolled),
+        method!("/qdrant.Points/Count" = "POST" "/collections/{collection}/points/count": CountPoints a::count => None, responses::counted),
+        method!("/qdrant.Points/Query" = "POST" "/collections/{collection}/points/query": QueryPoints a::points => Listed(1), responses::hits),
+        method!("/qdrant.Points/QueryBatch" = "POST" "/collections/{collection}/points/query/batch": QueryBatchPoints a::batch => Inside(1), responses::batches),
         method!("/qdrant.Points/QueryGroups" = "POST" "/collections/{collection}/points/query/groups": QueryPointGroups a::groups => Inside(2), g::groups),
         method!("/qdrant.Points/Facet" = "POST" "/collections/{collection}/facet": FacetCounts a::facet => None, g::facet),
         method!("/qdrant.Points/SearchMatrixPairs" = "POST" "/collections/{collection}/points/search/matrix/pairs": SearchMatrixPoints a::matrix => None, g::pairs),
@@ -184,25 +187,25 @@ fn read_methods() -> Vec<Method> {
 
 #[rustfmt::skip]
 fn older_methods() -> Vec<Method> {
-    use ask::search as a;
-    use tell::group_messages as g;
+    use requests::search as a;
+    use responses::group_messages as g;
     use Points::{Inside, Listed};
     vec![
-        method!("/qdrant.Points/Search" = "POST" "/collections/{collection}/points/search": SearchPoints a::search => Listed(1), tell::hits),
-        method!("/qdrant.Points/SearchBatch" = "POST" "/collections/{collection}/points/search/batch": SearchBatchPoints a::search_batch => Inside(1), tell::batches),
+        method!("/qdrant.Points/Search" = "POST" "/collections/{collection}/points/search": SearchPoints a::search => Listed(1), responses::hits),
+        method!("/qdrant.Points/SearchBatch" = "POST" "/collections/{collection}/points/search/batch": SearchBatchPoints a::search_batch => Inside(1), responses::batches),
         method!("/qdrant.Points/SearchGroups" = "POST" "/collections/{collection}/points/search/groups": SearchPointGroups a::search_groups => Inside(2), g::groups),
-        method!("/qdrant.Points/Recommend" = "POST" "/collections/{collection}/points/recommend": RecommendPoints a::recommend => Listed(1), tell::hits),
-        method!("/qdrant.Points/RecommendBatch" = "POST" "/collections/{collection}/points/recommend/batch": RecommendBatchPoints a::recommend_batch => Inside(1), tell::batches),
+        method!("/qdrant.Points/Recommend" = "POST" "/collections/{collection}/points/recommend": RecommendPoints a::recommend => Listed(1), responses::hits),
+        method!("/qdrant.Points/RecommendBatch" = "POST" "/collections/{collection}/points/recommend/batch": RecommendBatchPoints a::recommend_batch => Inside(1), responses::batches),
         method!("/qdrant.Points/RecommendGroups" = "POST" "/collections/{collection}/points/recommend/groups": RecommendPointGroups a::recommend_groups => Inside(2), g::groups),
-        method!("/qdrant.Points/Discover" = "POST" "/collections/{collection}/points/discover": DiscoverPoints a::discover => Listed(1), tell::hits),
-        method!("/qdrant.Points/DiscoverBatch" = "POST" "/collections/{collection}/points/discover/batch": DiscoverBatchPoints a::discover_batch => Inside(1), tell::batches),
+        method!("/qdrant.Points/Discover" = "POST" "/collections/{collection}/points/discover": DiscoverPoints a::discover => Listed(1), responses::hits),
+        method!("/qdrant.Points/DiscoverBatch" = "POST" "/collections/{collection}/points/discover/batch": DiscoverBatchPoints a::discover_batch => Inside(1), responses::batches),
     ]
 }
 
 #[rustfmt::skip]
 fn snapshot_methods() -> Vec<Method> {
-    use ask::collections as a;
-    use tell::snapshots as t;
+    use requests::collections as a;
+    use responses::snapshots as t;
     use Points::None;
     vec![
         method!("/qdrant.Snapshots/Create" = "POST" "/collections/{collection}/snapshots": CreateSnapshotRequest |m| a::named(m.collection_name) => None, t::created),
@@ -210,7 +213,7 @@ fn snapshot_methods() -> Vec<Method> {
         method!("/qdrant.Snapshots/Delete" = "DELETE" "/collections/{collection}/snapshots/{snapshot}": DeleteSnapshotRequest |m| a::snapshot(m.collection_name, m.snapshot_name) => None, t::deleted),
         method!("/qdrant.Snapshots/CreateFull" = "POST" "/snapshots": CreateFullSnapshotRequest plain => None, t::created),
         method!("/qdrant.Snapshots/ListFull" = "GET" "/snapshots": ListFullSnapshotsRequest plain => None, t::list),
-        method!("/qdrant.Snapshots/DeleteFull" = "DELETE" "/snapshots/{snapshot}": DeleteFullSnapshotRequest |m| Ok(Asked::plain(Node::Null).param("snapshot", m.snapshot_name)) => None, t::deleted),
+        method!("/qdrant.Snapshots/DeleteFull" = "DELETE" "/snapshots/{snapshot}": DeleteFullSnapshotRequest |m| Ok(DecodedRequest::plain(Node::Null).param("snapshot", m.snapshot_name)) => None, t::deleted),
     ]
 }
 

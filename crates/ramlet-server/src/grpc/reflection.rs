@@ -16,11 +16,11 @@ use ramlet_proto::{DESCRIPTORS, Message};
 use tokio::sync::mpsc;
 
 use super::frame::{self, Messages, Sent};
-use super::tell;
+use super::responses;
 use crate::app::App;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;
@@ -46,7 +46,7 @@ pub fn info(app: &Arc<App>, mut messages: Messages) -> ApiResult<Sent> {
     let app = app.clone();
     tokio::spawn(async move {
         loop {
-            let mut held = Held::default();
+            let mut held = GrowingReservation::default();
             let next = messages.next(RULE, &mut held, &app.requests).await;
             let Ok(Some(message)) = next else { return };
             let Ok(answer) = answer(message) else { return };
@@ -62,15 +62,15 @@ fn answer(message: Bytes) -> ApiResult<Bytes> {
     let request = ServerReflectionRequest::decode(message).map_err(ApiError::wrong_input)?;
     let response = ServerReflectionResponse {
         valid_host: request.host.clone(),
-        message_response: Some(tell_of(request.message_request.as_ref())),
+        message_response: Some(response_of(request.message_request.as_ref())),
         original_request: Some(request),
     };
-    let mut out = tell::message(&response)?;
+    let mut out = responses::message(&response)?;
     frame::close_alone(&mut out)?;
     Ok(out.into())
 }
 
-fn tell_of(asks: Option<&Asks>) -> Tells {
+fn response_of(asks: Option<&Asks>) -> Tells {
     let file = |found: Option<&'static [u8]>, what: &str| match found {
         Some(file) => Tells::FileDescriptorResponse(FileDescriptorResponse {
             file_descriptor_proto: vec![Bytes::from_static(file)],
@@ -195,7 +195,8 @@ mod tests {
         ] {
             assert!(all.iter().any(|s| s == name), "{name} in {all:?}");
         }
-        let Tells::ListServicesResponse(listed) = tell_of(Some(&Asks::ListServices(String::new()))) else {
+        let Tells::ListServicesResponse(listed) = response_of(Some(&Asks::ListServices(String::new())))
+        else {
             panic!("no list");
         };
         let listed: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
@@ -204,7 +205,7 @@ mod tests {
             6,
             "those of the API's server, without reflection: {listed:?}"
         );
-        let holds = |asks: Asks| matches!(tell_of(Some(&asks)), Tells::FileDescriptorResponse(_));
+        let holds = |asks: Asks| matches!(response_of(Some(&asks)), Tells::FileDescriptorResponse(_));
         for symbol in [
             "qdrant.Points",
             "qdrant.Points.Upsert",

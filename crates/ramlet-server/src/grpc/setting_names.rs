@@ -3,8 +3,8 @@
 use ramlet_proto::qdrant as q;
 use serde_json::Value;
 
-use super::ask::word;
 use super::node::{Fields, Key, Node};
+use super::requests::word;
 use super::value;
 
 pub const MEMORY: &[&str] = &["", "cold", "cached", "pinned"];
@@ -75,17 +75,17 @@ pub fn part<'a>(json: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// A message of optional fields whose names are those of the JSON: `plain` ones, then `words` by their tables.
 macro_rules! both_ways {
-    ($(#[$doc:meta])* $ask:ident, $tell:ident: $type:ident { $($plain:ident),* $(; $($word:ident: $words:expr),*)? }) => {
+    ($(#[$doc:meta])* $fields:ident, $message:ident: $type:ident { $($plain:ident),* $(; $($word:ident: $words:expr),*)? }) => {
         $(#[$doc])*
         #[allow(deprecated)]
-        pub fn $ask(of: $type) -> Fields {
+        pub fn $fields(of: $type) -> Fields {
             Fields::new()
                 $(.maybe(stringify!($plain), of.$plain, Plain::node))*
                 $($(.maybe(stringify!($word), of.$word, |v| setting(v, $words)))*)?
         }
 
         #[allow(deprecated, clippy::needless_update)]
-        pub fn $tell(json: &Value) -> $type {
+        pub fn $message(json: &Value) -> $type {
             $type {
                 $($plain: plain_of(json, stringify!($plain)),)*
                 $($($word: word_of(json, stringify!($word), $words),)*)?
@@ -101,35 +101,35 @@ use q::{
     StrictModeConfig, TextIndexParams, UuidIndexParams, WalConfigDiff,
 };
 
-both_ways!(hnsw, tell_hnsw: HnswConfigDiff {
+both_ways!(hnsw, encode_hnsw: HnswConfigDiff {
     m, ef_construct, full_scan_threshold, max_indexing_threads, on_disk, payload_m, inline_storage; memory: MEMORY
 });
-both_ways!(wal, tell_wal: WalConfigDiff { wal_capacity_mb, wal_segments_ahead, wal_retain_closed });
-both_ways!(optimizers_plain, tell_optimizers_plain: OptimizersConfigDiff {
+both_ways!(wal, encode_wal: WalConfigDiff { wal_capacity_mb, wal_segments_ahead, wal_retain_closed });
+both_ways!(optimizers_plain, encode_optimizers_plain: OptimizersConfigDiff {
     deleted_threshold, vacuum_min_vector_number, default_segment_number, max_segment_size, memmap_threshold,
     indexing_threshold, flush_interval_sec, prevent_unoptimized
 });
-both_ways!(sparse_index, tell_sparse_index: SparseIndexConfig {
+both_ways!(sparse_index, encode_sparse_index: SparseIndexConfig {
     full_scan_threshold, on_disk; datatype: DATATYPE, memory: MEMORY
 });
-both_ways!(payload_storage, tell_payload_storage: PayloadStorageParams {; memory: MEMORY });
-both_ways!(id_tracker, tell_id_tracker: IdTrackerParams {; memory: MEMORY });
-both_ways!(strict_plain, tell_strict_plain: StrictModeConfig {
+both_ways!(payload_storage, encode_payload_storage: PayloadStorageParams {; memory: MEMORY });
+both_ways!(id_tracker, encode_id_tracker: IdTrackerParams {; memory: MEMORY });
+both_ways!(strict_plain, encode_strict_plain: StrictModeConfig {
     enabled, max_query_limit, max_timeout, unindexed_filtering_retrieve, unindexed_filtering_update, search_max_hnsw_ef,
     search_allow_exact, search_max_oversampling, upsert_max_batchsize, search_max_batchsize,
     max_collection_vector_size_bytes, read_rate_limit, write_rate_limit, max_collection_payload_size_bytes,
     filter_max_conditions, condition_max_size, max_points_count, max_payload_index_count, max_resident_memory_percent
 });
-both_ways!(keyword, tell_keyword: KeywordIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
-both_ways!(integer, tell_integer: IntegerIndexParams {
+both_ways!(keyword, encode_keyword: KeywordIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
+both_ways!(integer, encode_integer: IntegerIndexParams {
     lookup, range, is_principal, on_disk, enable_hnsw, nested; memory: MEMORY
 });
-both_ways!(float, tell_float: FloatIndexParams { on_disk, is_principal, enable_hnsw, nested; memory: MEMORY });
-both_ways!(geo, tell_geo: GeoIndexParams { on_disk, enable_hnsw, nested; memory: MEMORY });
-both_ways!(boolean, tell_boolean: BoolIndexParams { on_disk, enable_hnsw, nested; memory: MEMORY });
-both_ways!(datetime, tell_datetime: DatetimeIndexParams { on_disk, is_principal, enable_hnsw, nested; memory: MEMORY });
-both_ways!(uuid, tell_uuid: UuidIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
-both_ways!(text_plain, tell_text_plain: TextIndexParams {
+both_ways!(float, encode_float: FloatIndexParams { on_disk, is_principal, enable_hnsw, nested; memory: MEMORY });
+both_ways!(geo, encode_geo: GeoIndexParams { on_disk, enable_hnsw, nested; memory: MEMORY });
+both_ways!(boolean, encode_boolean: BoolIndexParams { on_disk, enable_hnsw, nested; memory: MEMORY });
+both_ways!(datetime, encode_datetime: DatetimeIndexParams { on_disk, is_principal, enable_hnsw, nested; memory: MEMORY });
+both_ways!(uuid, encode_uuid: UuidIndexParams { is_tenant, on_disk, enable_hnsw, nested; memory: MEMORY });
+both_ways!(text_plain, encode_text_plain: TextIndexParams {
     lowercase, min_token_len, max_token_len, on_disk, phrase_matching, ascii_folding, enable_hnsw, nested; memory: MEMORY
 });
 
@@ -145,7 +145,7 @@ pub fn optimizers(of: OptimizersConfigDiff) -> Node {
         .node()
 }
 
-pub fn tell_optimizers(json: &Value) -> OptimizersConfigDiff {
+pub fn encode_optimizers(json: &Value) -> OptimizersConfigDiff {
     use q::max_optimization_threads::Variant;
     let variant = match json.get("max_optimization_threads") {
         Some(Value::Number(n)) => n.as_u64().map(Variant::Value),
@@ -155,7 +155,7 @@ pub fn tell_optimizers(json: &Value) -> OptimizersConfigDiff {
     OptimizersConfigDiff {
         deprecated_max_optimization_threads: plain_of(json, "max_optimization_threads"),
         max_optimization_threads: variant.map(|v| q::MaxOptimizationThreads { variant: Some(v) }),
-        ..tell_optimizers_plain(json)
+        ..encode_optimizers_plain(json)
     }
 }
 
@@ -180,7 +180,7 @@ pub fn strict(of: StrictModeConfig) -> Node {
         .node()
 }
 
-pub fn tell_strict(json: &Value) -> StrictModeConfig {
+pub fn encode_strict(json: &Value) -> StrictModeConfig {
     let object = |name| part(json, name).and_then(Value::as_object);
     let multi = object("multivector_config").map(|map| q::StrictModeMultivectorConfig {
         multivector_config: map
@@ -209,7 +209,7 @@ pub fn tell_strict(json: &Value) -> StrictModeConfig {
     StrictModeConfig {
         multivector_config: multi,
         sparse_config: sparse,
-        ..tell_strict_plain(json)
+        ..encode_strict_plain(json)
     }
 }
 
@@ -279,7 +279,7 @@ pub fn quantization_diff(of: q::QuantizationConfigDiff) -> Node {
 }
 
 #[allow(deprecated)]
-pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
+pub fn encode_quantization(json: &Value) -> Option<q::QuantizationConfig> {
     use q::quantization_config::Quantization as Is;
     let memory = |v: &Value| word_of(v, "memory", MEMORY);
     let always_ram = |v: &Value| plain_of(v, "always_ram");
@@ -321,7 +321,7 @@ pub fn tell_quantization(json: &Value) -> Option<q::QuantizationConfig> {
 }
 
 /// The entries of a `map<string, Value>`.
-pub fn tell_values(json: Option<&Value>) -> Vec<bytes::Bytes> {
+pub fn encode_values(json: Option<&Value>) -> Vec<bytes::Bytes> {
     let Some(map) = json.filter(|v| v.is_object()) else {
         return Vec::new();
     };

@@ -18,7 +18,7 @@ use crate::audit_record::Subject;
 use crate::auth::Access;
 use crate::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// The methods, and their names in the audit log.
@@ -46,14 +46,14 @@ pub fn name_of(path: &str) -> Option<&'static str> {
 
 /// Why a call gets no bytes.
 pub async fn refusal(app: &Arc<App>, subject: Subject<'_>, headers: &HeaderMap, body: Incoming) -> ApiError {
-    match asked(app, subject, headers, body).await {
+    match refused(app, subject, headers, body).await {
         Ok(refusal) => refusal,
         Err(e) => e,
     }
 }
 
 /// The refusal for a caller who may read the collection. Names and shards stand in the same fields of all these messages.
-async fn asked(
+async fn refused(
     app: &Arc<App>,
     subject: Subject<'_>,
     headers: &HeaderMap,
@@ -61,16 +61,16 @@ async fn asked(
 ) -> ApiResult<ApiError> {
     let start = Instant::now();
     let (grant, mut record) = enter(app, Access::Read, subject, headers)?;
-    let mut held = Held::default();
+    let mut held = GrowingReservation::default();
     let message = Messages::new(headers, body)?
         .single(RULE, &mut held, &app.requests)
         .await?;
-    let asked = FileLengthRequest::decode(message).map_err(ApiError::wrong_input)?;
-    let name = &asked.collection_name;
+    let request = FileLengthRequest::decode(message).map_err(ApiError::wrong_input)?;
+    let name = &request.collection_name;
     record.about(Some(name));
     admit(app, (&grant, &record), (Access::Read, Some(name)), start).await?;
     let collection = app.collection(name).await?;
-    let number = asked.shard_id;
+    let number = request.shard_id;
     let has = match collection.shard_infos() {
         None => number == 0,
         Some(infos) => infos.iter().any(|info| info.number == number),

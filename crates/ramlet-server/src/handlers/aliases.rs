@@ -96,7 +96,7 @@ pub async fn change(mut call: Call) -> ApiResult<Answer> {
 /// `GET /aliases`.
 pub async fn all(call: Call) -> ApiResult<Answer> {
     let mut aliases = call.app.engine.aliases();
-    aliases.retain(|(_, collection)| call.admitted.grant.sees(collection));
+    aliases.retain(|(_, collection)| call.admitted.grant.may_see(collection));
     answer(&call, &aliases)
 }
 

@@ -86,21 +86,21 @@ fn shard_json(info: &ShardInfo) -> Value {
 enum Operation {
     MoveShard(WirePlaces),
     ReplicateShard(WirePlaces),
-    ReplicatePoints(Given),
+    ReplicatePoints(Ignored),
     AbortTransfer(WirePlaces),
     DropReplica(WirePlaces),
     CreateShardingKey(WireNewKey),
     DropShardingKey(WireKey),
     RestartTransfer(WirePlaces),
-    StartResharding(Given),
-    FinishMigratingPoints(Given),
-    CommitReadHashRing(Given),
-    CommitWriteHashRing(Given),
-    FinishResharding(Given),
-    AbortResharding(Given),
+    StartResharding(Ignored),
+    FinishMigratingPoints(Ignored),
+    CommitReadHashRing(Ignored),
+    CommitWriteHashRing(Ignored),
+    FinishResharding(Ignored),
+    AbortResharding(Ignored),
 }
 
-type Given = serde::de::IgnoredAny;
+type Ignored = serde::de::IgnoredAny;
 
 /// A shard, and the peers that something is to be done between.
 #[derive(Deserialize)]

@@ -141,12 +141,12 @@ fn collections(text: &mut Text, app: &App, anonymize: bool) {
     let unloaded = app.engine.unloaded_collections();
     text.gauge(
         "ramlet_collections_unloaded",
-        "collections that are not in RAM: they have no series of their own",
+        "collections that are not in RAM; they have no series of their own",
         unloaded.collections,
     );
     text.gauge(
         "ramlet_collections_unseen",
-        "collections that were not opened since the start: whether they are whole isn't known yet",
+        "collections not opened since the start, so not verified yet",
         app.engine.unseen_collections(),
     );
     let loaded = app.engine.loaded_collections().into_iter();
@@ -285,7 +285,7 @@ fn memory(text: &mut Text, app: &App) {
     let (ledger, budget) = (app.engine.ledger(), app.engine.budget());
     text.gauge(
         "ramlet_memory_budget_bytes",
-        "The memory that was given",
+        "The memory budget",
         budget.memory_bytes,
     );
     text.gauge(
@@ -295,12 +295,12 @@ fn memory(text: &mut Text, app: &App) {
     );
     text.gauge(
         "ramlet_ledger_peak_bytes",
-        "The most they ever held together",
+        "Peak of all reservations",
         ledger.peak(),
     );
     text.gauge(
         "ramlet_ledger_lent_bytes",
-        "Of what they hold, cached codes and vectors",
+        "Reserved memory that caches hold",
         ledger.reclaimable_bytes(),
     );
     let report = ledger.report();
@@ -331,7 +331,7 @@ fn process(text: &mut Text) {
     );
     text.gauge(
         "process_resident_memory_peak_bytes",
-        "The most that was ever resident",
+        "Peak of resident memory",
         memory.rss_peak,
     );
     let all = [
@@ -406,21 +406,21 @@ fn storage(text: &mut Text, app: &App) {
     let records = app.engine.records();
     text.counter(
         "ramlet_record_cache_hits_total",
-        "Payloads and parts of words' lists that were found in the cache of records",
+        "Record cache hits: payloads and parts of posting lists",
         records.hits,
     );
     text.counter(
         "ramlet_record_cache_misses_total",
-        "Those that weren't, and were read",
+        "Record cache misses",
         records.misses,
     );
     text.gauge(
         "ramlet_record_cache_bytes",
-        "Bytes in the cache of records",
+        "Bytes in the record cache",
         records.bytes,
     );
     if let Ok(free) = app.engine.storage().free_bytes() {
-        text.gauge("ramlet_disk_free_bytes", "Free space where the data lies", free);
+        text.gauge("ramlet_disk_free_bytes", "Free space on the data disk", free);
     }
 }
 
@@ -436,22 +436,18 @@ fn operator(text: &mut Text, app: &App) {
     text.family(
         "ramlet_refusals_total",
         "counter",
-        "Requests refused, by what was wanting",
+        "Requests refused, by the missing resource",
     );
     for ((_, kind), count) in REFUSALS.iter().zip(app.refusals.counts()) {
         text.sample("ramlet_refusals_total", &[("kind", kind)], count);
     }
-    text.family(
-        "ramlet_issues",
-        "gauge",
-        "What needs somebody's hand, by the codes of /issues",
-    );
+    text.family("ramlet_issues", "gauge", "Open issues, by the codes of /issues");
     for (code, count) in CODES.iter().zip(app.issues.counts()) {
         text.sample("ramlet_issues", &[("code", code)], count);
     }
     text.gauge(
         "ramlet_unindexed_fields",
-        "Fields that filters ask about without an index, and read many payloads for",
+        "Fields that filters use without an index, reading many payloads",
         app.unindexed.count(),
     );
     text.gauge(
@@ -463,7 +459,7 @@ fn operator(text: &mut Text, app: &App) {
     for (name, help, value) in [
         (
             "ramlet_searches_total",
-            "Searches that are over, each of a batch",
+            "Finished searches, counting each search of a batch",
             searches,
         ),
         ("ramlet_search_reads_total", "Reads that they did", reads),
@@ -484,20 +480,20 @@ fn operator(text: &mut Text, app: &App) {
     );
     text.counter(
         "ramlet_cache_evicted_bytes_total",
-        "Bytes of cached codes, vectors and records that gave way to who needed the memory",
+        "Bytes of cached codes, vectors and records evicted for reservations",
         app.engine.evicted_bytes(),
     );
     waits(text, app);
     let times = app.engine.watch().job_times();
     let series: [(&str, &str, OfJobs); 3] = [
-        (
-            "ramlet_jobs_total",
-            "Background jobs that are over, by kind",
-            |t| t.count as f64,
-        ),
-        ("ramlet_jobs_failed_total", "Of these, those that failed", |t| {
-            t.failed as f64
+        ("ramlet_jobs_total", "Finished background jobs, by kind", |t| {
+            t.count as f64
         }),
+        (
+            "ramlet_jobs_failed_total",
+            "Failed background jobs, by kind",
+            |t| t.failed as f64,
+        ),
         ("ramlet_job_seconds_total", "Time that they took", |t| {
             t.total_ns as f64 / 1e9
         }),
@@ -513,23 +509,23 @@ fn operator(text: &mut Text, app: &App) {
 /// What requests wait for.
 fn waits(text: &mut Text, app: &App) {
     let of = |waits: &Histogram, name, help, text: &mut Text| {
-        let (buckets, total_ns) = waits.told();
+        let (buckets, total_ns) = waits.counts_and_total();
         text.histogram((name, help), &buckets, &WAIT_BUCKETS_US, total_ns);
     };
     let queue = (
         "ramlet_queue_wait_seconds",
-        "Waits of searches for a search thread, of all that were queued",
+        "Waits of queued searches for a search thread",
     );
     of(&app.waits.queue, queue.0, queue.1, text);
     let memory = (
         "ramlet_memory_wait_seconds",
-        "Waits for memory of a body or an answer, of those that had to wait",
+        "Waits for memory for a body or a response; requests that didn't wait aren't counted",
     );
     of(&app.waits.memory, memory.0, memory.1, text);
     let watch = app.engine.watch();
     let syncs = watch.syncs();
     let name = "ramlet_log_sync_seconds";
-    let help = "Writes of groups to the log with their syncs";
+    let help = "Group writes to the log including the sync";
     text.histogram((name, help), &syncs.buckets, &SYNC_BUCKETS_US, syncs.total_ns);
     let (stalls, stalled_ns) = watch.stalls();
     text.counter(
@@ -547,7 +543,7 @@ fn waits(text: &mut Text, app: &App) {
 fn requests(text: &mut Text, app: &App, by_collection: bool, anonymize: bool) {
     text.counter(
         "ramlet_connections_moved_total",
-        "Connections that a busy thread gave to one with less to do",
+        "Connections moved from a busy thread to a less busy one",
         app.balancer.moved(),
     );
     let rows: Vec<(Option<String>, Rows)> = if by_collection {

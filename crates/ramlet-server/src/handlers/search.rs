@@ -18,7 +18,7 @@ use crate::portions::Portions;
 use crate::shown_parts::{Expected, Parts, fit, list_bytes};
 use crate::steps::{Searched, Steps};
 use crate::wire::query::{
-    Asked, IntoGroups, IntoQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
+    IntoGroups, IntoQuery, ParsedQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
     WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest,
 };
 
@@ -89,7 +89,7 @@ where
 {
     let wire = call.parse::<T>().await?;
     let shards = wire.shards();
-    let mut asked = Asked::from(wire.into_query()?);
+    let mut asked = ParsedQuery::from(wire.into_query()?);
     let beside = asked.params().explain;
     asked.params_mut().explain |= call.explain(beside);
     check_lookups(&call, std::slice::from_ref(&asked))?;
@@ -111,9 +111,9 @@ where
 }
 
 /// Refuses vectors of collections that the key doesn't open.
-fn check_lookups(call: &Call, asked: &[Asked]) -> ApiResult<()> {
+fn check_lookups(call: &Call, asked: &[ParsedQuery]) -> ApiResult<()> {
     for one in asked {
-        if let Asked::Query(query) = one {
+        if let ParsedQuery::Query(query) = one {
             for name in query.other_collections() {
                 call.check_lookup(name)?;
             }
@@ -123,13 +123,13 @@ fn check_lookups(call: &Call, asked: &[Asked]) -> ApiResult<()> {
 }
 
 /// The best of an index, and few of them: no filter whose own index may be large, no scan. Several such lists fused are as quick.
-fn is_quick(asked: &Asked) -> bool {
+fn is_quick(asked: &ParsedQuery) -> bool {
     match asked {
-        Asked::Nearest(search) => {
+        ParsedQuery::Nearest(search) => {
             let hits = search.limit.saturating_add(search.offset);
             search.filter.is_none() && is_small(&search.params, hits)
         }
-        Asked::Query(query) => {
+        ParsedQuery::Query(query) => {
             let hits = query.limit.saturating_add(query.offset);
             is_small(&query.params, hits)
                 && query.highlight.is_none()
@@ -189,7 +189,7 @@ where
     let searches = wire.searches.into_iter().enumerate();
     let within = |at: usize| move |e: ApiError| e.within(format_args!("searches[{at}]"));
     let mut all = searches
-        .map(|(at, search)| search.into_query().map(Asked::from).map_err(within(at)))
+        .map(|(at, search)| search.into_query().map(ParsedQuery::from).map_err(within(at)))
         .collect::<ApiResult<Vec<_>>>()?;
     let beside = all.iter().any(|asked| asked.params().explain);
     if call.explain(beside) {
@@ -223,7 +223,7 @@ where
 }
 
 /// What strict mode says, but for the rate of reads; what the searches cost of that, if it is to be counted.
-fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> ApiResult<Option<u64>> {
+fn check(call: &Call, collection: &Collection, all: &[ParsedQuery], batch: bool) -> ApiResult<Option<u64>> {
     let Some(strict) = call.strict(collection) else {
         return Ok(None);
     };
@@ -233,8 +233,8 @@ fn check(call: &Call, collection: &Collection, all: &[Asked], batch: bool) -> Ap
     let mut cost = 0;
     for asked in all {
         cost += match asked {
-            Asked::Nearest(search) => strict.search_cost(search)?,
-            Asked::Query(request) => strict.query(request)?,
+            ParsedQuery::Nearest(search) => strict.search_cost(search)?,
+            ParsedQuery::Query(request) => strict.query(request)?,
         };
     }
     Ok(Some(cost))
@@ -245,8 +245,8 @@ async fn count(
     call: &Call,
     collection: &Arc<Collection>,
     cost: u64,
-    all: Vec<Asked>,
-) -> ApiResult<Vec<Asked>> {
+    all: Vec<ParsedQuery>,
+) -> ApiResult<Vec<ParsedQuery>> {
     if !collection
         .strict_mode()
         .is_some_and(|strict| strict.looks_up_ids())
@@ -260,8 +260,10 @@ async fn count(
         if let Some(strict) = own.strict_mode() {
             for asked in &all {
                 more += match asked {
-                    Asked::Nearest(search) => strict.parts_of_id(&search.using, &search.query, scratch)?,
-                    Asked::Query(request) => strict.parts_of_ids(request, scratch)?,
+                    ParsedQuery::Nearest(search) => {
+                        strict.parts_of_id(&search.using, &search.query, scratch)?
+                    }
+                    ParsedQuery::Query(request) => strict.parts_of_ids(request, scratch)?,
                 };
             }
         }
@@ -280,10 +282,10 @@ fn check_searches(n: usize) -> ApiResult<()> {
     Err(ApiError::validation("searches", what))
 }
 
-fn expected(collection: &Collection, asked: &Asked) -> Expected {
+fn expected(collection: &Collection, asked: &ParsedQuery) -> Expected {
     let (parts, limit, offset) = match asked {
-        Asked::Nearest(search) => (Parts::of_search(search), search.limit, search.offset),
-        Asked::Query(query) => (Parts::of_query(query), query.limit, query.offset),
+        ParsedQuery::Nearest(search) => (Parts::of_search(search), search.limit, search.offset),
+        ParsedQuery::Query(query) => (Parts::of_query(query), query.limit, query.offset),
     };
     let (limit, offset) = fit(collection, limit, offset);
     parts.expected(collection, limit.saturating_add(offset), limit)
@@ -298,21 +300,21 @@ fn behind(at: usize, before: &str) -> String {
 /// The points of a search, which are written `now` or later.
 fn portions(
     (app, collection): (&App, &Arc<Collection>),
-    (asked, now): (Asked, bool),
+    (asked, now): (ParsedQuery, bool),
     steps: Option<&Arc<Steps>>,
     scratch: &mut Scratch,
 ) -> ApiResult<Portions> {
     let unindexed = match &asked {
-        Asked::Nearest(search) => search
+        ParsedQuery::Nearest(search) => search
             .filter
             .iter()
             .flat_map(|f| collection.unindexed_fields(f))
             .collect(),
-        Asked::Query(query) => unindexed_of(collection, query),
+        ParsedQuery::Query(query) => unindexed_of(collection, query),
     };
     let (portions, searched) = match asked {
-        Asked::Nearest(search) => Portions::hits(collection.clone(), search, now, scratch),
-        Asked::Query(query) => Portions::query(collection.clone(), *query, now, (&app.engine, scratch)),
+        ParsedQuery::Nearest(search) => Portions::hits(collection.clone(), search, now, scratch),
+        ParsedQuery::Query(query) => Portions::query(collection.clone(), *query, now, (&app.engine, scratch)),
     }?;
     note(app, collection, (searched, unindexed), steps);
     Ok(portions.noted(steps.cloned()))
@@ -420,7 +422,7 @@ mod tests {
 
     fn quick(query: &str) -> bool {
         let query: WireQueryRequest = serde_json::from_str(query).expect("as the API has it");
-        is_quick(&Asked::from(query.into_query().expect("as the API has it")))
+        is_quick(&ParsedQuery::from(query.into_query().expect("as the API has it")))
     }
 
     #[test]

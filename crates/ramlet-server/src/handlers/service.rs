@@ -47,7 +47,8 @@ pub async fn readyz(call: Call) -> ApiResult<Answer> {
     if call.app.engine.writable() {
         return Ok(Answer::text("all shards are ready"));
     }
-    let body = "writes have stopped after a failed write to disk; reads go on; restart the server".to_owned();
+    let body =
+        "writes have stopped after a failed write to disk; reads continue; restart the server".to_owned();
     Ok(Answer::Plain {
         status: StatusCode::SERVICE_UNAVAILABLE,
         content_type: "text/plain; charset=utf-8",

@@ -70,7 +70,7 @@ struct WireRecover {
     #[serde(default)]
     #[expect(
         dead_code,
-        reason = "one node: whatever the priority, the snapshot is what counts"
+        reason = "the snapshot wins whatever the priority, because there is one node"
     )]
     priority: Option<WirePriority>,
     checksum: Option<String>,
@@ -285,8 +285,8 @@ async fn manifest_of(call: &Call) -> ApiResult<Value> {
         .iter()
         .map(|file| ((*file).to_owned(), json!(version)))
         .collect();
-    let told = json!({ "segment_id": part, "segment_version": version, "file_versions": versions });
-    Ok(json!({ part: told }))
+    let receiver = json!({ "segment_id": part, "segment_version": version, "file_versions": versions });
+    Ok(json!({ part: receiver }))
 }
 
 /// `GET .../shards/{shard}/snapshot/partial/manifest`.
@@ -481,7 +481,7 @@ where
         .map_err(ApiError::internal)?;
     let held = app.requests.reserve(limits::JOB_THREAD_BYTES)?;
     let engine: Arc<Engine> = app.engine.clone();
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let run = move || {
         let result = job(&engine);
         if let Err(e) = &result {
@@ -489,14 +489,14 @@ where
         }
         // Given back first: who has the answer may count on them.
         drop((place, held));
-        let _ = tell.send(result);
+        let _ = sender.send(result);
     };
     std::thread::Builder::new()
         .name("snapshots".into())
         .stack_size(limits::THREAD_STACK_BYTES)
         .spawn(run)
         .map_err(ApiError::internal)?;
-    Ok(told)
+    Ok(receiver)
 }
 
 async fn finish<T>(running: Running<T>) -> ApiResult<T> {

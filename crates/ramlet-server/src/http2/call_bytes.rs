@@ -8,12 +8,12 @@ use ramlet_memory::OverBudget;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 
 /// The bytes of a call, or its place among those who wait for them.
 pub enum Entry {
-    Held(Held),
+    GrowingReservation(GrowingReservation),
     Waits(OwnedSemaphorePermit),
 }
 
@@ -29,16 +29,16 @@ impl Entry {
         {
             return Ok(Entry::Waits(place));
         }
-        let mut held = Held::default();
+        let mut held = GrowingReservation::default();
         held.at_least(bytes, &app.requests)?;
-        Ok(Entry::Held(held))
+        Ok(Entry::GrowingReservation(held))
     }
 
     /// The bytes, which come free in time or don't.
-    pub async fn held(self, app: &App) -> Result<Held, OverBudget> {
+    pub async fn held(self, app: &App) -> Result<GrowingReservation, OverBudget> {
         match self {
-            Entry::Held(held) => Ok(held),
-            Entry::Waits(_place) => Held::in_time(limits::CALL_BYTES, &app.requests).await,
+            Entry::GrowingReservation(held) => Ok(held),
+            Entry::Waits(_place) => GrowingReservation::in_time(limits::CALL_BYTES, &app.requests).await,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::balancer::Calls;
 use crate::connection::Place;
 use crate::error::ApiError;
 use crate::graceful_close::{SentBody, begin, serve_to_end};
-use crate::held_bytes::Held;
+use crate::growing_reservation::GrowingReservation;
 use crate::limits;
 use crate::request_id::{self, REQUEST_ID};
 use crate::timed_io::TimedIo;
@@ -83,7 +83,7 @@ pub async fn serve_http2<S, B>(
             };
             let (_held, response) = match entered {
                 Ok((held, answered)) => (held, answered.await),
-                Err(e) => (Held::default(), Ok(refused(&e.into()))),
+                Err(e) => (GrowingReservation::default(), Ok(refused(&e.into()))),
             };
             in_flight.close_if_last();
             response.map(|mut response| {

@@ -9,10 +9,10 @@ use ramlet::settings::{Placement, StrictMode, key};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::given::Given;
-use super::kept_settings::{merge, put};
+use super::has_value::HasValue;
 use super::search_settings::SearchSettings;
 use super::sparse::{WireSparseVectors, change_sparse, sparse_config};
+use super::stored_settings::{merge, put};
 use super::vector_params::{not_pinned, vectors_config};
 use crate::error::{ApiError, ApiResult};
 
@@ -35,7 +35,7 @@ pub struct WireCreate {
     strict_mode_config: Option<StrictMode>,
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
-    init_from: Given,
+    init_from: HasValue,
 }
 
 /// `PATCH /collections/{name}`.

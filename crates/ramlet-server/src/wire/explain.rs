@@ -165,19 +165,19 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     if most(us.memory_wait) {
         let waited = millis(us.memory_wait);
         all.push(format!(
-            "it waited {waited} for memory that other requests hold: fewer at once, smaller answers, or a larger --memory"
+            "it waited {waited} for memory that other requests hold: send fewer at once, ask for smaller responses, or give a larger --memory"
         ));
     }
     if most(us.queue) {
         let waited = millis(us.queue);
         all.push(format!(
-            "it waited {waited} for a search thread: more searches came than there were threads for (--threads)"
+            "it waited {waited} for a search thread: there were more searches than threads (--threads)"
         ));
     }
     if most(cost.waited_ns / 1_000) {
         let (waited, reads) = (millis(cost.waited_ns / 1_000), grouped(cost.disk_reads));
         all.push(format!(
-            "{waited} of {} went into {reads} reads ({}): more memory keeps more of this in RAM (`ramlet plan` says how much)",
+            "{waited} of {} went into {reads} reads ({}): more memory keeps more data in RAM (`ramlet plan` says how much)",
             millis(us.total),
             megabytes(cost.disk_bytes)
         ));
@@ -192,8 +192,7 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     }
     if parts.iter().any(|part| part.strategy == "passed over") {
         all.push(
-            "segments without an index were passed over (indexed_only): their points are missing here"
-                .to_owned(),
+            "segments without an index were skipped (indexed_only): their points are missing here".to_owned(),
         );
     }
     all

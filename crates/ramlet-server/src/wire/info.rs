@@ -45,7 +45,7 @@ pub fn optimizer_status(info: &CollectionInfo) -> Value {
 fn warnings(info: &CollectionInfo) -> Vec<Value> {
     let mut all = Vec::new();
     if info.config.vectors.is_empty() && info.config.sparse_vectors.is_empty() {
-        all.push(json!({ "message": "The collection has no vectors: nothing can be searched for in it" }));
+        all.push(json!({ "message": "The collection has no vectors: it can't be searched" }));
     }
     let vectors = info.config.vectors.iter();
     all.extend(vectors.filter_map(|vector| inline_storage_warning(vector, &info.config)));

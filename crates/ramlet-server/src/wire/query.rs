@@ -35,32 +35,32 @@ const LIMIT_DEFAULT: usize = ramlet::QUERY_LIMIT_DEFAULT;
 /// What a request of the query API comes to.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "nearly every request is the large one")]
-pub enum Asked {
+pub enum ParsedQuery {
     Nearest(SearchRequest),
     Query(Box<QueryRequest>),
 }
 
-impl Asked {
+impl ParsedQuery {
     pub fn params(&self) -> &SearchParams {
         match self {
-            Asked::Nearest(search) => &search.params,
-            Asked::Query(query) => &query.params,
+            ParsedQuery::Nearest(search) => &search.params,
+            ParsedQuery::Query(query) => &query.params,
         }
     }
 
     pub fn params_mut(&mut self) -> &mut SearchParams {
         match self {
-            Asked::Nearest(search) => &mut search.params,
-            Asked::Query(query) => &mut query.params,
+            ParsedQuery::Nearest(search) => &mut search.params,
+            ParsedQuery::Query(query) => &mut query.params,
         }
     }
 }
 
-impl From<QueryRequest> for Asked {
-    fn from(request: QueryRequest) -> Asked {
+impl From<QueryRequest> for ParsedQuery {
+    fn from(request: QueryRequest) -> ParsedQuery {
         match request.into_search() {
-            Ok(search) => Asked::Nearest(search),
-            Err(query) => Asked::Query(query),
+            Ok(search) => ParsedQuery::Nearest(search),
+            Err(query) => ParsedQuery::Query(query),
         }
     }
 }

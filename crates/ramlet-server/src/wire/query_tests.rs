@@ -1,15 +1,15 @@
 use super::*;
 use ramlet::{Fusion, PayloadSelector, QueryKind, QueryVector, RecommendStrategy, Vector, VectorSelector};
 
-fn asked(text: &str) -> ApiResult<Asked> {
+fn asked(text: &str) -> ApiResult<ParsedQuery> {
     serde_json::from_str::<WireQueryRequest>(text)
         .map_err(ApiError::format)?
         .into_query()
-        .map(Asked::from)
+        .map(ParsedQuery::from)
 }
 fn query(text: &str) -> QueryRequest {
     match asked(text) {
-        Ok(Asked::Query(query)) => *query,
+        Ok(ParsedQuery::Query(query)) => *query,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -18,7 +18,7 @@ fn kind(text: &str) -> QueryKind {
 }
 fn nearest(text: &str) -> SearchRequest {
     match asked(text) {
-        Ok(Asked::Nearest(search)) => search,
+        Ok(ParsedQuery::Nearest(search)) => search,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -258,7 +258,7 @@ fn limits_are_checked() {
     );
     assert!(matches!(
         asked(r#"{"limit":18446744073709551615,"offset":18446744073709551615}"#),
-        Ok(Asked::Query(_))
+        Ok(ParsedQuery::Query(_))
     ));
 }
 

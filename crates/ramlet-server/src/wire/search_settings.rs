@@ -4,7 +4,7 @@ use ramlet::settings::{HnswConfig, IndexKind, Quantization, check_recall, key};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::kept_settings::{Kept, put};
+use super::stored_settings::{StoredSettings, put};
 use crate::error::{ApiError, ApiResult};
 
 /// What a collection and a vector have in common.
@@ -22,7 +22,7 @@ pub struct SearchSettings {
 
 impl SearchSettings {
     /// Lays these over `kept`; `path` is where they stand in the body, with a dot behind it unless empty.
-    pub fn put(&self, kept: &mut Kept, path: &str) -> ApiResult<()> {
+    pub fn put(&self, kept: &mut StoredSettings, path: &str) -> ApiResult<()> {
         self.put_hnsw(kept, path)?;
         put_quantization(kept, self.quantization_config.clone(), path)?;
         put(kept, key::INDEX, &self.index)?;
@@ -32,7 +32,7 @@ impl SearchSettings {
         put(kept, key::RECALL, &self.recall)
     }
 
-    fn put_hnsw(&self, kept: &mut Kept, path: &str) -> ApiResult<()> {
+    fn put_hnsw(&self, kept: &mut StoredSettings, path: &str) -> ApiResult<()> {
         if let Some(hnsw) = &self.hnsw_config {
             hnsw.check()
                 .map_err(|(field, what)| ApiError::validation(format!("{path}hnsw_config.{field}"), what))?;
@@ -47,7 +47,7 @@ impl SearchSettings {
 }
 
 /// `{"scalar" | "product" | "binary" | "turbo": {...}}`, replacing what was; "Disabled" takes it away.
-fn put_quantization(kept: &mut Kept, value: Option<Value>, path: &str) -> ApiResult<()> {
+fn put_quantization(kept: &mut StoredSettings, value: Option<Value>, path: &str) -> ApiResult<()> {
     let path = format!("{path}quantization_config");
     let mut map = match value {
         None | Some(Value::Null) => return Ok(()),

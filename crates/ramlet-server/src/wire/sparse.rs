@@ -6,8 +6,8 @@ use ramlet::settings::Placement;
 use ramlet::{CollectionConfig, Datatype, Modifier, SparseVectorParams};
 use serde::{Deserialize, Serialize};
 
-use super::kept_settings::put;
 use super::name_rules::check_vector_name;
+use super::stored_settings::put;
 use super::vector_params::datatype;
 use crate::error::{ApiError, ApiResult};
 

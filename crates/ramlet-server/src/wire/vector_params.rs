@@ -7,9 +7,9 @@ use ramlet::{Datatype, Distance, MultiVectorConfig, VectorParams};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::kept_settings::put;
 use super::name_rules::check_vector_name;
 use super::search_settings::SearchSettings;
+use super::stored_settings::put;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 

@@ -168,7 +168,7 @@ async fn a_taken_budget_is_429_with_retry_after() {
     assert_eq!(reply.headers["retry-after"], "1");
     let error = reply.error();
     assert!(
-        error.contains("2.0 MB, 0.4 MB of 8.4 MB") && error.contains("passes by itself"),
+        error.contains("2.0 MB, but only 0.4 MB of 8.4 MB") && error.contains("Waiting helps"),
         "both numbers: {error}"
     );
     drop(taken);

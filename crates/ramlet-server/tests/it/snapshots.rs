@@ -295,8 +295,8 @@ async fn uploads_that_are_none() {
         (&[][..], form(b"x"), "multipart/form-data"),
         (&[KIND], b"--b--".to_vec(), "required"),
         (&[KIND], b"--b\r\n".to_vec(), "ends within"),
-        (&[KIND], form(b"not a snapshot"), "no snapshot of Ramlet"),
-        (&[KIND], form(b""), "no snapshot of Ramlet"),
+        (&[KIND], form(b"not a snapshot"), "not a Ramlet snapshot"),
+        (&[KIND], form(b""), "not a Ramlet snapshot"),
     ] {
         let reply = server.send(request("POST", &uri, headers, body.into())).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST);

@@ -1,4 +1,4 @@
-//! What filters see of points.
+//! The part of a point that filters read.
 
 use crate::types::PointId;
 

@@ -1,4 +1,4 @@
-//! A filter with its paths parsed and its lists sorted, ready to be asked.
+//! A compiled filter: paths are parsed and lists sorted.
 
 use super::access::PointAccess;
 use super::ast::{Condition, FieldCheck, FieldCondition, Filter};

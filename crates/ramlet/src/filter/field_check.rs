@@ -1,4 +1,4 @@
-//! One field condition, prepared once and asked of many payloads.
+//! One field condition, prepared once and checked against many payloads.
 
 use super::ast::{
     AnyOf, DatetimeRange, FieldCheck, GeoBoundingBox, GeoPoint, GeoPolygon, GeoRadius, Match, Range, Scalar,

@@ -1,4 +1,4 @@
-//! Points on the earth.
+//! Geographic points.
 
 use super::ast::{GeoBoundingBox, GeoPoint, GeoPolygon, GeoRadius};
 

@@ -1,4 +1,4 @@
-//! What a filter may cost, checked before it is compiled.
+//! Limits of a filter, checked before it is compiled.
 
 use super::ast::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match};
 use crate::payload::Path;

@@ -1,5 +1,5 @@
-//! Filters: the API's JSON as a tree ([`Filter`]), compiled ([`CompiledFilter`]) and asked of payload bytes, and the
-//! payload indexes that narrow the rows to ask ([`index`]).
+//! Filters: parsed from the API's JSON ([`Filter`]), compiled ([`CompiledFilter`]), checked against payload bytes, and narrowed by payload
+//! indexes ([`index`]).
 //!
 //! [`CompiledFilter::matches`] is the meaning of a filter; whatever an index answers is either the same or a superset
 //! that is checked again. The meaning is that of the API's server on fields without an index, but that the tokens

@@ -32,7 +32,7 @@ impl<'de> Deserialize<'de> for Match {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Match, D::Error> {
         let raw = RawMatch::deserialize(d)?;
         if raw.slop.is_some() && raw.phrase.is_none() {
-            return Err(de::Error::custom("match: `slop` goes with `phrase`"));
+            return Err(de::Error::custom("match: `slop` needs `phrase`"));
         }
         let slop = raw.slop.unwrap_or(0);
         if slop > PHRASE_SLOP_MAX {

@@ -1,4 +1,5 @@
-//! Text conditions: the tokens of the field's text index decide, wherever the text is read from. A field without one has the default tokens.
+//! Text conditions: the tokenizer of the field's text index decides, wherever the text is read from. A field without an index uses the default
+//! tokenizer.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What a filter asks of the words of one text index, taken apart from the rest: posting lists answer that themselves.
+//! The conditions of a filter on the words of one text index, separated from the rest: posting lists answer them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Jobs that failed: what is told of them, and how long they rest before they are tried again.
+//! Failed jobs: what is reported, and the backoff before each retry.
 //!
 //! No clock is read here: rests are counted in rounds of the maintenance thread, which are paced by the pauses of those who
 //! wait for it ([`crate::write::group_commit::FAILED_POLL`]) and by its own when nobody does.
@@ -90,7 +90,7 @@ impl Backoff {
         self.all()[job as usize] = None;
     }
 
-    pub fn is_resting(&self, job: Job) -> bool {
+    pub fn is_in_backoff(&self, job: Job) -> bool {
         self.all()[job as usize]
             .as_ref()
             .is_some_and(|failure| failure.rest > 0)
@@ -104,7 +104,7 @@ impl Backoff {
     }
 
     /// How often a job has failed in a row, if that is worth a line in the log: a few lines tell of thousands of failures.
-    pub fn news(&self, job: Job) -> Option<u32> {
+    pub fn failures_to_log(&self, job: Job) -> Option<u32> {
         let times = self.all()[job as usize].as_ref()?.times;
         times.is_power_of_two().then_some(times)
     }
@@ -133,7 +133,7 @@ mod tests {
         for _ in 0..40 {
             backoff.note(Job::Flush, &full());
             let mut rounds = 0;
-            while backoff.is_resting(Job::Flush) {
+            while backoff.is_in_backoff(Job::Flush) {
                 backoff.pass(1);
                 rounds += 1;
             }
@@ -141,14 +141,14 @@ mod tests {
         }
         assert_eq!(rests[..7], [2, 4, 8, 16, 32, 64, 64]);
         assert!(rests[7..].iter().all(|rest| *rest == REST_MAX));
-        assert!(!backoff.is_resting(Job::Merge), "its own failures only");
+        assert!(!backoff.is_in_backoff(Job::Merge), "its own failures only");
         backoff.note(Job::Flush, &Ok(false));
         assert!(backoff.first().is_some());
         backoff.note(Job::Flush, &Ok(true));
         assert_eq!(backoff.first(), None);
         backoff.note(Job::Flush, &full());
         backoff.pass(REST_FIRST);
-        assert!(!backoff.is_resting(Job::Flush), "it begins anew");
+        assert!(!backoff.is_in_backoff(Job::Flush), "it begins anew");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let backoff = Backoff::default();
         let told = (0..1_000).filter(|_| {
             backoff.note(Job::Merge, &full());
-            backoff.news(Job::Merge).is_some()
+            backoff.failures_to_log(Job::Merge).is_some()
         });
         assert_eq!(told.count(), 10);
     }

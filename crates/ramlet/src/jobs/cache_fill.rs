@@ -1,4 +1,4 @@
-//! Takes into RAM what has room there, what is missed most first.
+//! Loads data into free RAM, the most useful first.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::read::lookup::Lookup;
-use crate::segment::{KeptWhole, Segment, SegmentView, VectorColumn, Whole};
+use crate::segment::{KeptWhole, ResidentFiles, Segment, SegmentView, VectorColumn};
 
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum CacheFill {
 }
 
 /// What one look finds to be taken into RAM.
-struct Due {
+struct FillCandidates {
     what: CacheFill,
     /// For vectors, with what makes way for them.
     room: VectorRoom,
@@ -32,10 +32,10 @@ struct Due {
     kept: KeptWhole,
 }
 
-impl Due {
-    fn of(core: &Core, what: CacheFill) -> Due {
-        let caches = &core.shelf.caches;
-        Due {
+impl FillCandidates {
+    fn of(core: &Core, what: CacheFill) -> FillCandidates {
+        let caches = &core.file_context.caches;
+        FillCandidates {
             what,
             room: VectorRoom {
                 caches: caches.clone(),
@@ -68,12 +68,12 @@ impl Due {
 
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
 pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
-    if !Due::of(core, what).any(core) {
+    if !FillCandidates::of(core, what).any(core) {
         return Ok(false);
     }
     let mut arena = begin(core, 0)?;
     // Another job may have taken the room while this one waited.
-    let due = Due::of(core, what);
+    let due = FillCandidates::of(core, what);
     let (segments, schema) = {
         let writer = core.writer();
         (writer.segments.clone(), writer.schema.clone())
@@ -86,7 +86,10 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
             }
             due.room
                 .make(EvictionRank::Rows, ReclaimableBuf::PIECE_BYTES as u64);
-            if let Some(better) = view.segment.with_more_of(column, &core.shelf, &schema, io)? {
+            if let Some(better) = view
+                .segment
+                .with_more_of(column, &core.file_context, &schema, io)?
+            {
                 replace_segment(core, Arc::new(better));
                 return Ok(true);
             }
@@ -102,12 +105,15 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
 
 /// Whether more would go to RAM than went by now.
 pub fn lacks_ram(core: &Core) -> bool {
-    Due::of(core, CacheFill::All).any(core)
+    FillCandidates::of(core, CacheFill::All).any(core)
 }
 
 /// Whether vectors would be served from RAM that lack room now, if somebody gave up so many bytes.
 pub fn would_gain(core: &Core, bytes: u64) -> bool {
-    let room = Due::of(core, CacheFill::All).room.for_rank(EvictionRank::Rows) + bytes;
+    let room = FillCandidates::of(core, CacheFill::All)
+        .room
+        .for_rank(EvictionRank::Rows)
+        + bytes;
     let view = core.view.load();
     let mut columns = view.segments.iter().flat_map(|view| view.segment.columns());
     columns.any(|column| column.would_gain(room))
@@ -121,19 +127,19 @@ enum Spare<'s> {
 }
 
 /// Whether there is something that would spare reads, and room for it.
-pub fn could_spare(core: &Core) -> bool {
+pub fn would_save_reads(core: &Core) -> bool {
     spare_of(core, &core.writer().segments).is_some()
 }
 
 fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
-    let room = core.shelf.caches.room();
+    let room = core.file_context.caches.room();
     let all = || segments.iter().map(|view| view.segment.as_ref());
     let mut columns = all().flat_map(Segment::columns);
-    if let Some(column) = columns.find(|column| column.could_spare(room)) {
+    if let Some(column) = columns.find(|column| column.would_save_reads(room)) {
         return Some(Spare::Codes(column));
     }
     let kept = kept_whole(core, segments);
-    let payloads = all().find(|segment| segment.could_spare(kept, room));
+    let payloads = all().find(|segment| segment.would_save_reads(kept, room));
     payloads.map(|segment| Spare::Payloads(segment, kept))
 }
 
@@ -147,13 +153,13 @@ pub fn fill_spare(core: &Core) -> Result<bool> {
     let Lookup { io, buf, .. } = &mut arena.lookup;
     let came = match spare {
         Spare::Codes(column) => column.spare(io)?,
-        Spare::Payloads(segment, kept) => segment.spare(kept, &core.shelf.caches, io, buf)?,
+        Spare::Payloads(segment, kept) => segment.spare(kept, &core.file_context.caches, io, buf)?,
     };
     Ok(came > 0)
 }
 
 /// The files that may be in RAM as a whole, with their bytes, and how many bytes of all are there.
-fn whole_files(segments: &[SegmentView]) -> (Vec<(Whole, u64)>, u64) {
+fn whole_files(segments: &[SegmentView]) -> (Vec<(ResidentFiles, u64)>, u64) {
     let files = segments.iter().flat_map(|view| view.segment.whole_files());
     let held = segments.iter().map(|view| view.segment.whole_bytes_resident());
     (files.collect(), held.sum())
@@ -162,7 +168,7 @@ fn whole_files(segments: &[SegmentView]) -> (Vec<(Whole, u64)>, u64) {
 /// Which of a collection's files are kept in RAM as a whole, with what is there for that.
 pub(super) fn kept_whole(core: &Core, segments: &[SegmentView]) -> KeptWhole {
     let (files, held) = whole_files(segments);
-    KeptWhole::of(files, room_for_whole(&core.shelf.caches) + held)
+    KeptWhole::of(files, room_for_whole(&core.file_context.caches) + held)
 }
 
 /// Room for files as a whole, if records make way for them.
@@ -172,12 +178,12 @@ fn room_for_whole(caches: &Caches) -> u64 {
 
 /// Reads more of a segment's files into RAM, as far as there is room; how many bytes came. Records that are kept give way to the whole that they are of.
 pub(super) fn fill(core: &Core, segment: &Segment, kept: KeptWhole, io: &mut IoContext) -> Result<u64> {
-    let caches = &core.shelf.caches;
+    let caches = &core.file_context.caches;
     segment.rank_payloads(kept, caches);
     let spare = caches.below(EvictionRank::Payloads);
     let lacking = caches.lacking(segment.missing(kept));
     if lacking > 0 {
-        caches.give_way(EvictionRank::Payloads, lacking);
+        caches.evict_below(EvictionRank::Payloads, lacking);
         caches.records.cut(lacking.saturating_sub(spare));
     }
     segment.fill(kept, caches.room(), io)

@@ -1,4 +1,4 @@
-//! The storage that background jobs write to: it fails once the engine closes, or the collection is deleted.
+//! Job cancellation: the storage of background jobs fails once the engine closes or the collection is deleted.
 //!
 //! A build of a large index takes minutes, and who stops a server waits for its threads. What a job had written by then is
 //! removed, what it was made of is still there: the next start does it again. Looked at with each piece that is written and each
@@ -63,7 +63,7 @@ impl CancellableStorage {
             dropped: core.dropped.clone(),
         };
         CancellableStorage {
-            storage: core.shelf.storage.clone(),
+            storage: core.file_context.storage.clone(),
             wanted,
         }
     }

@@ -1,4 +1,4 @@
-//! Deletes points whose time is over: a delete by filter like any other, so that all answers agree, and the next merge frees the disk.
+//! Deletes expired points by a filter, so that all answers agree and the next merge frees the disk.
 
 use crate::collection::Collection;
 use crate::engine::Engine;

@@ -1,4 +1,4 @@
-//! The maintenance thread: looks for what is due and does one thing at a time.
+//! The maintenance thread: it finds the job that is due and runs one at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,25 +11,25 @@ use crate::jobs::{self, CacheFill, Moment};
 use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
 use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
-use crate::shared::{Due, Shared};
+use crate::shared::{Shared, WakeReason};
 use crate::write::writer::Writer;
 
 /// Runs until the engine closes. `visit` loads up to so many collections that should be looked at, while nothing else is due.
 pub fn run(shared: &Shared, visit: &dyn Fn(usize)) {
     let mut idle_period = IdlePeriod::default();
     // What is there at the start goes to RAM at once: nobody has written yet.
-    if shared.wait_due(Duration::ZERO) != Due::Closed {
+    if shared.wait_due(Duration::ZERO) != WakeReason::Closed {
         work(shared);
         idle_period.look(shared);
         fill_all(shared, Pace::Calm);
     }
     loop {
         let due = shared.wait_due(IDLE);
-        let rounds = if due == Due::Idle { IDLE_ROUNDS } else { 1 };
+        let rounds = if due == WakeReason::Idle { IDLE_ROUNDS } else { 1 };
         live(shared).for_each(|core| core.backoff.pass(rounds));
         match due {
-            Due::Closed => return,
-            Due::Now => {
+            WakeReason::Closed => return,
+            WakeReason::Now => {
                 idle_period.end();
                 work(shared);
                 // What a job needed it needs no more.
@@ -41,7 +41,7 @@ pub fn run(shared: &Shared, visit: &dyn Fn(usize)) {
                 }
                 visit(VISITS_BUSY);
             }
-            Due::Idle => {
+            WakeReason::Idle => {
                 // What failed may succeed now, and deletes don't wake anybody.
                 work(shared);
                 count_quiet(shared);
@@ -165,7 +165,9 @@ fn idle(shared: &Shared) -> bool {
             shared.wake_maintenance();
             return true;
         }
-        if try_job(&core, Job::Upkeep, jobs::renew_texts) || try_job(&core, Job::Upkeep, jobs::recalibrate) {
+        if try_job(&core, Job::Upkeep, jobs::rebuild_text_index)
+            || try_job(&core, Job::Upkeep, jobs::recalibrate)
+        {
             return true;
         }
     }
@@ -217,7 +219,7 @@ fn freeze_for_room(shared: &Shared) {
 
 /// A memtable that searches have paid an index for.
 fn freeze_paid(core: &Core) -> bool {
-    freeze_if(core, jobs::memtable_earns_an_index)
+    freeze_if(core, jobs::memtable_index_is_amortised)
 }
 
 /// Whether the rows in the memtable alone reach the threshold that was set for an index, and are not too few beside the
@@ -240,7 +242,7 @@ fn operations(shared: &Shared) -> u64 {
 
 fn with_caches(shared: &Shared, act: impl FnOnce(&Caches)) {
     if let Some(core) = shared.live_collections().first() {
-        act(&core.shelf.caches);
+        act(&core.file_context.caches);
     }
 }
 
@@ -261,7 +263,7 @@ fn fill_all(shared: &Shared, pace: Pace) {
     // What makes way may still be read by searches: it must not come back before who it made way for has come.
     let is_lacking = {
         let cores: Vec<Arc<Core>> = live(shared).collect();
-        !any_core(&cores, jobs::could_spare) || any_core(&cores, jobs::lacks_ram)
+        !any_core(&cores, jobs::would_save_reads) || any_core(&cores, jobs::lacks_ram)
     };
     if is_lacking {
         return;
@@ -302,7 +304,7 @@ fn step(shared: &Shared) -> bool {
             || cores
                 .iter()
                 .any(|core| core.waits_for_room.load(Ordering::Acquire));
-        if nothing && is_for_others && give_way(shared) {
+        if nothing && is_for_others && release_newest_points(shared) {
             return true;
         }
         shared.nothing_to_flush.store(nothing, Ordering::Release);
@@ -317,7 +319,7 @@ fn has_long_log(writer: &Writer) -> bool {
 }
 
 /// Of the collections whose writing has stopped, that which holds most memory that others wait for gives it up: none of it can be flushed.
-fn give_way(shared: &Shared) -> bool {
+fn release_newest_points(shared: &Shared) -> bool {
     let stopped = shared.one_by_one().filter(|core| {
         !core.is_dropped() && core.has_stopped.load(Ordering::Acquire) && core.gave_way.get().is_none()
     });
@@ -335,7 +337,10 @@ fn give_way(shared: &Shared) -> bool {
         .map(|core| (held(&core), core))
         .max_by_key(|(bytes, _)| *bytes);
     let gives = most.filter(|(bytes, _)| *bytes > 0);
-    gives.as_ref().inspect(|(_, core)| core.give_way()).is_some()
+    gives
+        .as_ref()
+        .inspect(|(_, core)| core.release_newest_points())
+        .is_some()
 }
 
 fn is_frozen(core: &Core) -> bool {
@@ -352,7 +357,7 @@ fn flush_frozen(core: &Core) -> Result<bool> {
 /// Does a job that has something to do and doesn't rest. What fails is shown in the collection's status and tried again after
 /// its rest.
 fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bool {
-    if core.backoff.is_resting(job) {
+    if core.backoff.is_in_backoff(job) {
         return false;
     }
     let begun = core.shared.watch.now();
@@ -369,7 +374,7 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
         return matches!(result, Ok(true));
     };
     let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
-    if let (Some(times), false) = (core.backoff.news(job), expected || core.is_dropped()) {
+    if let (Some(times), false) = (core.backoff.failures_to_log(job), expected || core.is_dropped()) {
         tracing::error!(collection = %core.id, error = %e, times, "a background job failed");
     }
     false
@@ -397,7 +402,7 @@ fn hand_over(core: &Core) -> bool {
     core.publish(&writer);
     drop(writer);
     if let Err(e) = &frozen {
-        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be handed over");
+        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be frozen");
     }
     frozen.is_ok()
 }
@@ -436,8 +441,8 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
 
 /// Flushes and merges of one collection until none is due: what `wait_idle` does on the caller's thread.
 pub fn settle(core: &Core) -> Result<()> {
-    core.shelf.caches.forget_demand();
-    core.shelf.caches.keep(0);
+    core.file_context.caches.forget_demand();
+    core.file_context.caches.keep(0);
     let mut in_vain = 0;
     loop {
         let begun = core.shared.wait_jobs();
@@ -464,7 +469,7 @@ fn settle_one(core: &Core) -> Result<bool> {
         || jobs::clear_dead(core)?
         || jobs::merge(core, Moment::Busy)?
         || jobs::merge(core, Moment::Idle)?
-        || jobs::renew_texts(core)?
+        || jobs::rebuild_text_index(core)?
         || jobs::recalibrate(core)?
         || jobs::fill_caches(core, CacheFill::All)?
         || (!jobs::lacks_ram(core) && jobs::fill_spare(core)?))

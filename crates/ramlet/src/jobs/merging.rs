@@ -1,4 +1,4 @@
-//! Merges: which segments are worth it, whether the disk has room for what is made of them, and the merge itself.
+//! Merges: choosing segments, checking the disk space, and merging.
 
 use ramlet_format::component::Component;
 
@@ -78,14 +78,14 @@ fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) ->
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
     let mut vectors = writer.schema.vectors.iter();
     threshold_kb(&writer.config) > 0
-        && vectors.any(|vector| becomes_graph(vector, rows, &core.shelf) == Some(false))
+        && vectors.any(|vector| becomes_graph(vector, rows, &core.file_context) == Some(false))
 }
 
 /// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
 /// are left without until there is time for a graph of all.
 fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     writer.schema.vectors.iter().any(|vector| {
-        becomes_graph(vector, view.live(), &core.shelf) == Some(true)
+        becomes_graph(vector, view.live(), &core.file_context) == Some(true)
             && view
                 .segment
                 .vector(vector.slot)
@@ -120,7 +120,9 @@ fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, thres
 fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
     let refused = refused_index(&view.segment.entry, slot);
     refused.is_some_and(|lack| {
-        !lack.has_passed(&core.shelf) || view.segment.stays_as_it_is() || core.backoff.is_resting(Job::Index)
+        !lack.has_passed(&core.file_context)
+            || view.segment.rebuild_was_refused()
+            || core.backoff.is_in_backoff(Job::Index)
     })
 }
 
@@ -129,7 +131,7 @@ fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_COST_OF_GRAPH);
     writer.schema.vectors.iter().any(|vector| {
         lacks_index(core, writer, view, vector)
-            && (becomes_graph(vector, view.live(), &core.shelf).is_none() || is_paid())
+            && (becomes_graph(vector, view.live(), &core.file_context).is_none() || is_paid())
     })
 }
 
@@ -149,11 +151,11 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 
 /// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let most = core.shelf.caches.consumer.cap();
+    let most = core.file_context.caches.consumer.cap();
     let all = || core.view.load().points();
     threshold_kb(&writer.config) > 0
-        && !view.segment.stays_as_it_is()
-        && !core.backoff.is_resting(Job::Index)
+        && !view.segment.rebuild_was_refused()
+        && !core.backoff.is_in_backoff(Job::Index)
         && writer.schema.vectors.iter().any(|vector| {
             let column = view.segment.vector(vector.slot);
             column.is_some_and(|column| column.was_built_for_another_budget(vector, all(), most))
@@ -163,9 +165,9 @@ fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool
 /// Whether a segment was written before there was an index of tenants, so that their rows lie wherever they came.
 fn lacks_tenants_order(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     writer.schema.tenants().is_some()
-        && !view.segment.stays_as_it_is()
-        && !core.backoff.is_resting(Job::Index)
-        && core.shelf.spare_bytes() >= Numbers::bytes(view.live())
+        && !view.segment.rebuild_was_refused()
+        && !core.backoff.is_in_backoff(Job::Index)
+        && core.file_context.spare_bytes() >= Numbers::bytes(view.live())
         && view.segment.columns().any(lacks_rows_by_number)
 }
 
@@ -225,7 +227,7 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
 fn crowding_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
     let files = writer.segments.iter().map(|view| view.segment.open_bytes());
     let (all, largest) = (files.clone().sum::<u64>(), files.max().unwrap_or(0));
-    match core.shelf.has_too_many_files(all - largest, largest) {
+    match core.file_context.has_too_many_files(all - largest, largest) {
         true => smallest(&writer.segments, 2),
         false => Vec::new(),
     }
@@ -268,7 +270,7 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| u64::from(view.live())).sum();
     let spent = views.iter().map(|view| view.segment.spent()).sum();
     rows >= EARLY_INDEX_ROWS
-        && pays_for_an_index(writer, rows, spent)
+        && index_is_amortised(writer, rows, spent)
         && views.iter().any(|view| {
             let mut vectors = writer.schema.vectors.iter();
             vectors.any(|vector| would_be_indexed(core, view, vector, 1))
@@ -276,14 +278,14 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
 }
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
-fn pays_for_an_index(writer: &Writer, rows: u64, spent: u64) -> bool {
+fn index_is_amortised(writer: &Writer, rows: u64, spent: u64) -> bool {
     threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_COST
 }
 
 /// Whether searches have spent as much on the rows of the memtable as it takes to give them an index, with the small
 /// segments that they are merged with, or to write the largest anew with all of them. Where nothing has an index they are best
 /// compared where they are.
-pub fn memtable_earns_an_index(writer: &Writer) -> bool {
+pub fn memtable_index_is_amortised(writer: &Writer) -> bool {
     let rows = |view: &SegmentView| u64::from(view.live());
     let Some(largest) = writer.segments.iter().max_by_key(|view| rows(view)) else {
         return false;
@@ -291,10 +293,10 @@ pub fn memtable_earns_an_index(writer: &Writer) -> bool {
     let (in_memtable, spent) = (u64::from(writer.active.live()), writer.active.memtable.spent());
     let all = in_memtable + writer.segments.iter().map(rows).sum::<u64>();
     let beside = all - rows(largest);
-    let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && pays_for_an_index(writer, beside, spent);
-    let pays_for_all =
+    let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && index_is_amortised(writer, beside, spent);
+    let full_merge_is_amortised =
         || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(merge_cost_beside(largest));
-    in_memtable > 0 && has_index(&writer.segments) && (pays() || pays_for_all())
+    in_memtable > 0 && has_index(&writer.segments) && (pays() || full_merge_is_amortised())
 }
 
 /// Whether the largest of the segments has an index for its vectors.
@@ -324,7 +326,7 @@ pub enum Moment {
 
 /// Whether segments of some collection are written anew just now, or will be: they may be fewer then, and take less memory. Merges that failed and rest
 /// promise nothing.
-pub fn may_give_back(core: &Core) -> bool {
+pub fn merges_may_free_memory(core: &Core) -> bool {
     core.shared.live_collections().iter().any(|core| {
         let is_due = || {
             let writer = core.writer();
@@ -333,7 +335,7 @@ pub fn may_give_back(core: &Core) -> bool {
                 .any(|moment| !candidates(core, &writer, *moment).is_empty())
         };
         core.progress.job().is_some()
-            || !core.is_dropped() && !core.backoff.is_resting(Job::Merge) && is_due()
+            || !core.is_dropped() && !core.backoff.is_in_backoff(Job::Merge) && is_due()
     })
 }
 
@@ -370,13 +372,13 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
     if wanted.is_empty() {
         return Ok(wanted);
     }
-    let free = core.shelf.storage.free_bytes()?;
+    let free = core.file_context.storage.free_bytes()?;
     let needed = |views: &[SegmentView]| disk_needed(views) + copies_needed(writer, views);
     let views = chosen(core, writer, moment, &|views| needed(views) <= free);
     if views.is_empty() {
         let needed = needed(&wanted);
         let what = format!(
-            "merging segments needs {} of free disk, there are {}: delete data or make the disk larger",
+            "merging segments needs {} of free disk, but {} are free: delete data or enlarge the disk",
             megabytes(needed),
             megabytes(free)
         );
@@ -462,7 +464,7 @@ fn clear_dead_with(core: &Core) -> Result<bool> {
 /// Merges small segments until one more file for each finds room, and what is merged next beside them.
 pub fn make_room_for_files(core: &Core) -> Result<()> {
     while merge(core, Moment::Crowded)? {}
-    core.shelf
+    core.file_context
         .check_room(descriptors::of_flat_segment(&core.view.load().schema) + 1)
 }
 
@@ -541,7 +543,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     };
     let rows = Merged(&sources).rows();
     let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
-    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are written anew");
+    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are rewritten");
     let progress = core.progress.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,
@@ -564,7 +566,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             false => source.segment.note_stays(),
         }
         drop(merged);
-        manifest_store::remove_job_files(core.shelf.storage.as_ref(), id);
+        manifest_store::remove_job_files(core.file_context.storage.as_ref(), id);
         return Ok(false);
     }
     if merged.as_ref().is_some_and(|segment| !was_refused(segment)) {
@@ -650,7 +652,7 @@ fn lacks_for_a_moment(segment: &Segment) -> bool {
 fn no_memory_for_index() -> Error {
     Error::new(
         ErrorKind::OverBudget,
-        "too little memory for an index for a moment",
+        "not enough memory for an index now; retrying",
     )
 }
 

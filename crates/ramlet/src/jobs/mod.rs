@@ -1,4 +1,4 @@
-//! Work in the background, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
+//! Background jobs, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
 pub mod backoff;
 mod cache_fill;
@@ -11,9 +11,10 @@ mod recalibrate;
 pub mod vector_names;
 pub mod watch;
 
-pub use cache_fill::{CacheFill, could_spare, fill_caches, fill_spare, lacks_ram, would_gain};
+pub use cache_fill::{CacheFill, fill_caches, fill_spare, lacks_ram, would_gain, would_save_reads};
 pub use merging::{
-    Moment, candidates, clear_dead, make_room_for_files, may_give_back, memtable_earns_an_index, merge,
+    Moment, candidates, clear_dead, make_room_for_files, memtable_index_is_amortised, merge,
+    merges_may_free_memory,
 };
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;
@@ -64,13 +65,18 @@ fn begin_writing(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
     // Less than a graph takes would be another graph.
     let becomes_graph = schema.vectors.iter().any(|vector| {
         let rows = bytes / (vector.row_bytes() as u64).max(1);
-        becomes_graph(vector, u32::try_from(rows).unwrap_or(u32::MAX), &core.shelf).is_some()
+        becomes_graph(
+            vector,
+            u32::try_from(rows).unwrap_or(u32::MAX),
+            &core.file_context,
+        )
+        .is_some()
     });
     if bytes == 0 || becomes_graph {
         return begin(core, bytes);
     }
     let dims = schema.vectors.iter().map(|vector| vector.dim as u64).max();
-    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.shelf.caches.room());
+    let wanted = scratch_of_writing(bytes, dims.unwrap_or(0), core.file_context.caches.room());
     begin_with(core, wanted)
 }
 
@@ -225,7 +231,7 @@ struct Wanted<'a> {
 
 fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
     Job {
-        shelf: &core.shelf,
+        file_context: &core.file_context,
         storage: Arc::new(CancellableStorage::new(core)),
         schema: wanted.schema,
         collection_rows: core.view.load().points(),
@@ -252,16 +258,16 @@ fn build_segment(
     let mut job = job_of(core, arena, wanted);
     let texts = schema.fields.iter().filter_map(|field| field.text.as_deref());
     let remembering: Vec<_> = texts
-        .map(|text| text.remember(|bytes| core.shelf.spare(bytes)))
+        .map(|text| text.remember(|bytes| core.file_context.spare(bytes)))
         .collect();
     let built = build_by_tenant(id, source, &mut job);
     drop(remembering);
     built
         .and_then(|(entry, numbers)| {
-            let segment = Segment::open(entry, &core.shelf, schema, &mut arena.lookup.io)?;
+            let segment = Segment::open(entry, &core.file_context, schema, &mut arena.lookup.io)?;
             Ok((Arc::new(segment), numbers))
         })
-        .inspect_err(|_| manifest_store::remove_job_files(core.shelf.storage.as_ref(), id))
+        .inspect_err(|_| manifest_store::remove_job_files(core.file_context.storage.as_ref(), id))
 }
 
 /// Writes a segment, its rows in the order of their tenants where there is an index of these.
@@ -295,7 +301,7 @@ fn commit(
     settings: Option<(CollectionConfig, Slots)>,
 ) -> Result<()> {
     writer.check_writable()?;
-    let storage = core.shelf.storage.as_ref();
+    let storage = core.file_context.storage.as_ref();
     let number = writer.manifests.next();
     let before = writer.manifest.clone();
     let entries = segments
@@ -360,7 +366,7 @@ fn commit_built(
 ) -> Result<()> {
     commit(core, writer, segments, applied_lsn, None).inspect_err(|_| {
         if writer.stopped.is_none() {
-            manifest_store::remove_job_files(core.shelf.storage.as_ref(), built);
+            manifest_store::remove_job_files(core.file_context.storage.as_ref(), built);
         }
     })
 }
@@ -424,13 +430,13 @@ pub fn create_field_index(core: &Core, field: &str, index: FieldIndex, next: Opt
     built.inspect_err(|_| {
         // Else the next attempt, which takes the same slot, would find them in its way.
         if core.writer().stopped.is_none() {
-            manifest_store::remove_field_files(core.shelf.storage.as_ref(), new.slot);
+            manifest_store::remove_field_files(core.file_context.storage.as_ref(), new.slot);
         }
     })
 }
 
 /// Makes one text index anew whose tables are of another analysis than new ones; false: there is none.
-pub fn renew_texts(core: &Core) -> Result<bool> {
+pub fn rebuild_text_index(core: &Core) -> Result<bool> {
     let old = {
         let writer = core.writer();
         let mut fields = writer.schema.fields.iter();
@@ -441,7 +447,7 @@ pub fn renew_texts(core: &Core) -> Result<bool> {
     let Some((path, index)) = old else {
         return Ok(false);
     };
-    tracing::info!(collection = %core.id, field = path, "a text index is made anew: its analysis is of another revision");
+    tracing::info!(collection = %core.id, field = path, "rebuilding a text index: its analysis has another revision");
     create_field_index(core, &path, index, None).map(|()| true)
 }
 
@@ -471,7 +477,7 @@ fn build_field_files(
 ) -> Result<Vec<BuiltIndex>> {
     let mut files = Vec::with_capacity(segments.len());
     let text = new.text.as_deref();
-    let _remembering = text.map(|text| text.remember(|bytes| core.shelf.spare(bytes)));
+    let _remembering = text.map(|text| text.remember(|bytes| core.file_context.spare(bytes)));
     for view in segments {
         let without = Wanted {
             schema,
@@ -545,7 +551,7 @@ fn replace_field_files(
         }
         let segment = view
             .segment
-            .with_fields(entry, &core.shelf, &schema, &mut arena.lookup.io)?;
+            .with_fields(entry, &core.file_context, &schema, &mut arena.lookup.io)?;
         changed.push(Arc::new(segment));
     }
     let mut writer = core.writer();
@@ -672,7 +678,7 @@ mod tests {
         engine.create_collection("c", config).unwrap();
         let collection = engine.collection("c").unwrap();
         let core = collection.core();
-        assert!(!renew_texts(core).unwrap(), "they are of this one");
+        assert!(!rebuild_text_index(core).unwrap(), "they are of this one");
         for revision in [0, 1, 2] {
             let slot_of = |path: &str| core.writer().slots.fields[path];
             let before = fields.each_ref().map(|(path, ..)| slot_of(path));
@@ -687,7 +693,7 @@ mod tests {
                 let as_then: &[&str] = if revision < 2 { &["wi", "fi"] } else { &["wifi"] };
                 assert_eq!(tokens, as_then, "until then queries are cut as the tables were");
             }
-            while renew_texts(core).unwrap() {}
+            while rebuild_text_index(core).unwrap() {}
             for ((path, _, since), before) in fields.iter().zip(before) {
                 assert_eq!(slot_of(path) != before, revision < *since, "{path} of {revision}");
             }

@@ -1,4 +1,4 @@
-//! What the background does to a collection's segments, for those who ask meanwhile.
+//! The progress of background jobs, for clients.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Measuring indexes again on queries that were really asked, and finding the effort with which these find what is aimed at.
+//! Measures indexes again on real queries, and finds the effort with which these reach the target recall.
 //!
 //! One pass over the rows finds the queries' true neighbours, and how many clusters hold them. What codes lose, and the rules by which
 //! clusters are left out, nobody can tell from that: so the queries are searched for as users' searches do it, with more and
@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ramlet_index::{Allowed, Ivf, LOST_BY_QUERIES, MeasuredAgain, Query, TopK, Want};
+use ramlet_index::{Allowed, IndexSearchParams, Ivf, LOST_BY_QUERIES, MeasuredAgain, Query, TopK};
 
 use super::{begin, commit};
 use crate::core::Core;
@@ -109,7 +109,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let thought = trial.thought;
         let is_less = before.is_less_than(trial.target());
         let reopened = |segment: &Segment, entry, lookup: &mut Lookup| {
-            segment.with_calibration(entry, slot, &core.shelf, &schema, &mut lookup.io)
+            segment.with_calibration(entry, slot, &core.file_context, &schema, &mut lookup.io)
         };
         let mut entry = view.segment.entry.clone();
         let (segment, found) = match is_less {
@@ -131,7 +131,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     recall = found.mean(),
                     lost,
                     lost_before = thought,
-                    "queries found what was aimed at: they get no more effort than it takes"
+                    "queries reach the target recall: the effort is lowered to what they need"
                 );
                 note_sampled(&mut entry.extra, slot, lost, lost.max(LOST_BY_QUERIES));
                 (reopened(&view.segment, entry, trial.lookup)?, found)
@@ -150,7 +150,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     recall_before = before.mean(),
                     recall = found.mean(),
                     lost,
-                    "queries found less than was aimed at: the index was calibrated again on them"
+                    "queries miss the target recall: the index was recalibrated on them"
                 );
                 note_sampled(&mut entry.extra, slot, lost, merged);
                 (reopened(&segment, entry, trial.lookup)?, found)
@@ -260,9 +260,9 @@ impl Trial<'_> {
         let target = self.target() as f32;
         // See `Ivf::effort`.
         let aim = lost.map(|lost| 1.0 - (1.0 - target) * self.thought / lost);
-        let want = Want {
+        let want = IndexSearchParams {
             recall: aim,
-            ..Want::default()
+            ..IndexSearchParams::default()
         };
         let mut found = Vec::with_capacity(self.queries.len());
         for (query, nearest) in self.queries.iter().zip(self.nearest) {

@@ -1,4 +1,4 @@
-//! Named vectors that come to a collection and go from it.
+//! Adding and dropping named vectors of a collection.
 //!
 //! Segments have no file of a vector that none of their points has, so a new one touches no segment. A name that comes back
 //! gets another slot: what the log and the memtables still hold of the old one is left behind.

@@ -1,4 +1,4 @@
-//! How long syncs of the log and background jobs take, by a clock from outside.
+//! Times of log syncs and background jobs, by a clock that the server lends.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub const SYNC_BUCKETS_US: [u64; 12] = [
     100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 102_400, 409_600, 1_638_400,
 ];
 
-/// Writes of groups to the log with their syncs, since the clock was set.
+/// Group writes to the log including the sync, since the clock was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncTimes {
     pub count: u64,

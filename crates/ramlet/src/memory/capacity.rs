@@ -1,4 +1,4 @@
-//! How many collections a budget has room for, in RAM and in the list of all, and which one would have for more.
+//! How many collections a budget can load and list, and which budget can list more.
 
 use std::sync::Arc;
 
@@ -78,9 +78,9 @@ fn too_many(budget: &BudgetTable, catalog: &Catalog) -> Error {
         rest.is_some()
     };
     let fit = catalog.collections.iter().take_while(|entry| fits(entry)).count();
-    let what = format!("{collections} collections are more than the {fit} that this budget has room for");
+    let what = format!("{collections} collections exceed the {fit} that this budget can list");
     let what = match least_memory(budget, bytes) {
-        Some(memory) => format!("{what}; one of {} MB has room for all", memory / STEP),
+        Some(memory) => format!("{what}; a budget of {} MB can list all", memory / STEP),
         None => what,
     };
     Error::new(ErrorKind::OverBudget, what)
@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::OverBudget);
                 let said = error.to_string();
                 let named = said
-                    .rsplit_once("one of ")
+                    .rsplit_once("a budget of ")
                     .and_then(|(_, rest)| rest.split_once(" MB"));
                 let named: u64 = named.expect(&said).0.parse().expect("a number");
                 let larger = table(named * STEP);

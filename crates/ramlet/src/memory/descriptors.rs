@@ -1,5 +1,4 @@
-//! Open files: a collection that is made now must still open after a restart, with the same limit of descriptors, and the segments of
-//! one must find RAM for theirs.
+//! File descriptors: a new collection must still open after a restart with the same limit, and its segments must fit in RAM.
 //!
 //! Every file of a segment that is read stays open, as do a collection's log and directory. A collection whose points are in
 //! the memtables still takes two descriptors and will take a dozen, once they are flushed: these are counted as promised.
@@ -41,9 +40,9 @@ pub fn check_collection(
 /// Refuses a new file for each segment of a collection.
 pub fn check_files(core: &Core) -> Result<()> {
     let files = core.view.load().segments.len() as u64 + 1;
-    check_memory(&core.shelf.metadata, of_segment(&core.writer().config) + 1)?;
+    check_memory(&core.file_context.metadata, of_segment(&core.writer().config) + 1)?;
     check(
-        core.shelf.storage.as_ref(),
+        core.file_context.storage.as_ref(),
         &core.shared.live_collections(),
         files,
     )

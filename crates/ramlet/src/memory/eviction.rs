@@ -1,4 +1,4 @@
-//! Data that is kept in RAM with memory that others don't use at the moment, and in which order it goes when they do.
+//! Cached data in reclaimable memory, and the order of eviction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -96,7 +96,7 @@ impl Caches {
     /// What is spare goes before records do, if there is enough of it.
     fn spare_to_records(&self, bytes: u64) {
         if self.below(EvictionRank::Payloads) >= bytes {
-            self.give_way(EvictionRank::Payloads, bytes);
+            self.evict_below(EvictionRank::Payloads, bytes);
         }
     }
 
@@ -141,7 +141,7 @@ impl Caches {
     }
 
     /// Cuts what ranks below `rank` until `bytes` are coming free, or nothing is left of it.
-    pub fn give_way(&self, rank: EvictionRank, bytes: u64) {
+    pub fn evict_below(&self, rank: EvictionRank, bytes: u64) {
         let held = self.by_loss();
         let coming = self.coming(&held);
         self.cut(held, Some(rank), bytes, coming);
@@ -271,7 +271,7 @@ impl VectorRoom {
     pub fn make(&self, rank: EvictionRank, bytes: u64) -> u64 {
         let free = self.free();
         if free < bytes {
-            self.caches.give_way(rank, bytes - free);
+            self.caches.evict_below(rank, bytes - free);
         }
         self.free().max(bytes)
     }
@@ -350,9 +350,9 @@ mod tests {
             ),
             (5 * PIECE, 3 * PIECE)
         );
-        caches.give_way(EvictionRank::Rows, 3 * PIECE + 1);
+        caches.evict_below(EvictionRank::Rows, 3 * PIECE + 1);
         assert_eq!(all(), [0, 1, 2]);
-        caches.give_way(EvictionRank::Rows, 100 * PIECE);
+        caches.evict_below(EvictionRank::Rows, 100 * PIECE);
         assert_eq!(all(), [0, 0, 2]);
     }
 

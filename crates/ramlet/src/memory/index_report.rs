@@ -1,4 +1,4 @@
-//! How each segment's vectors are indexed and where their parts lie: what `/collections/{name}/memory` tells in detail.
+//! How each segment's vectors are indexed and where their parts are, for `/collections/{name}/memory`.
 
 use ramlet_index::{IndexReport, PartUse};
 

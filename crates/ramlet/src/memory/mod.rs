@@ -1,4 +1,4 @@
-//! RAM: what is held where, what makes way first, and how much there is room for.
+//! RAM: footprint, eviction and capacity.
 
 pub mod capacity;
 pub mod descriptors;

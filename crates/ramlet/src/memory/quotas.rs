@@ -1,4 +1,4 @@
-//! Limits of a node's resources that are set while it runs, kept in the catalog.
+//! Quotas of a node's resources, set while it runs and kept in the catalog.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,24 +1,24 @@
-//! Refusals for want of memory, in words: what was asked, what there is, who holds it, whether that passes, and what to do.
+//! Messages of memory refusals: the bytes requested and free, the largest consumers, whether waiting helps, and what to do.
 
 use ramlet_memory::OverBudget;
 
-/// What a consumer of the ledger is to people.
+/// A consumer of the ledger, in words.
 fn holder(consumer: &'static str) -> &'static str {
     match consumer {
-        "write buffers" => "new points that are in no segment yet (write buffers)",
+        "write buffers" => "new points that aren't in a segment yet (write buffers)",
         "queued updates" => "updates that wait to be written",
-        "cached data" => "vectors, codes and payloads cached in RAM, which make way",
-        "pinned files" => "files that segments can't be read without",
+        "cached data" => "vectors, codes and payloads cached in RAM, which can be evicted",
+        "pinned files" => "files that segments need to be readable",
         "segment metadata" => "metadata of the segments, which grows with the data",
         "block cache" => "the block cache",
         "collections" => "the collections themselves",
         "search slots" => "the search threads",
-        "extra scratch" => "searches under way",
+        "extra scratch" => "running searches",
         "job scratch" | "job scratch, spare" => "background work (flush, merge, index)",
         "log buffers" => "the buffers of the log",
-        "snapshots" => "a snapshot under way",
-        "requests" => "bodies of requests under way",
-        "responses" | "streams" => "answers on their way to clients",
+        "snapshots" => "a running snapshot",
+        "requests" => "bodies of running requests",
+        "responses" | "streams" => "responses being sent",
         "connections" | "connections of HTTP/2" => "open connections",
         other => other,
     }
@@ -33,38 +33,44 @@ pub fn megabytes(bytes: u64) -> String {
     }
 }
 
-/// What whoever asked is told.
+/// The end of a refusal that passes by itself; [`Error::for_good`](crate::Error) replaces it.
+pub const WAITING_HELPS: &str = ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
+
+/// The message of a refusal.
 pub fn refusal(e: &OverBudget) -> String {
     let mut out = format!("{} needs {}", asker(e.consumer), megabytes(e.asked));
     if e.held > 0 {
-        out.push_str(&format!(" beside the {} that it holds", megabytes(e.held)));
+        out.push_str(&format!(
+            " in addition to the {} that it holds",
+            megabytes(e.held)
+        ));
     }
     out.push_str(&match e.is_final() {
         true => format!(
-            ", {} are the most that it could ever have here (share `{}` of GET /memory)",
+            ", but at most {} can ever be free for it (`{}` in GET /memory)",
             megabytes(e.limit),
             e.consumer
         ),
         false => format!(
-            ", {} of {} are free now (share `{}` of GET /memory)",
+            ", but only {} of {} are free now (`{}` in GET /memory)",
             megabytes(e.available),
             megabytes(e.limit),
             e.consumer
         ),
     });
-    let mut before = "; most is held by ";
+    let mut before = "; the largest consumers are ";
     for (name, bytes) in e.largest.iter().filter(|held| !held.0.is_empty() && held.1 > 0) {
         out.push_str(&format!("{before}{} ({})", holder(name), megabytes(*bytes)));
         before = " and ";
     }
     out.push_str(match e.is_final() {
-        true => ". Waiting doesn't help: ask for fewer points, or for less of each, or send smaller batches; or start with a larger --memory",
-        false => ". This passes by itself: try again in a second; if it stays so, send less at once, or start with a larger --memory",
+        true => ". Waiting doesn't help: ask for fewer points or less of each, send smaller batches, or start with a larger --memory",
+        false => WAITING_HELPS,
     });
     out
 }
 
-/// What it is that needs memory.
+/// What needs the memory, in words.
 fn asker(consumer: &'static str) -> &'static str {
     match consumer {
         "requests" => "this request",
@@ -99,13 +105,15 @@ mod tests {
     fn what_passes_and_what_does_not() {
         assert_eq!(
             refusal(&refused(3_000_000, 0)),
-            "this search needs 3.0 MB, 2.0 MB of 8.0 MB are free now (share `extra scratch` of GET /memory); most is held by vectors, codes and payloads cached in RAM, which make \
-             way (30.1 MB) and new points that are in no segment yet (write buffers) (50.0 kB). This passes by itself: try again in a second; \
-             if it stays so, send less at once, or start with a larger --memory"
+            "this search needs 3.0 MB, but only 2.0 MB of 8.0 MB are free now (`extra scratch` in GET /memory); the largest consumers are vectors, codes and payloads cached in RAM, which can be \
+             evicted (30.1 MB) and new points that aren't in a segment yet (write buffers) (50.0 kB). Waiting helps: try again in a second; \
+             if it persists, send less at once, or start with a larger --memory"
         );
         let said = refusal(&refused(7_000_000, 1_500_000));
         assert!(
-            said.starts_with("this search needs 7.0 MB beside the 1.5 MB that it holds, 8.0 MB are the most"),
+            said.starts_with(
+                "this search needs 7.0 MB in addition to the 1.5 MB that it holds, but at most 8.0 MB can"
+            ),
             "{said}"
         );
         assert!(said.contains("Waiting doesn't help"), "{said}");

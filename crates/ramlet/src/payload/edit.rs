@@ -1,4 +1,4 @@
-//! Changes of a payload. Only containers on the changed path are taken apart; all else stays text.
+//! Changes of a payload. Only containers on the changed path are parsed; the rest stays text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

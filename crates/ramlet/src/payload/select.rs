@@ -1,4 +1,4 @@
-//! The part of a payload a reader asked for.
+//! The part of a payload that a request selects.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The one full check of a payload, on its way in.
+//! The full validation of a payload on arrival.
 
 use std::fmt;
 

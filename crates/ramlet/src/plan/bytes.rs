@@ -1,5 +1,4 @@
-//! Bytes of each component, on disk and in RAM. The formulas stand beside the formats; what isn't public there stands
-//! here, and only here.
+//! Bytes of each component, on disk and in RAM. Formulas are beside the formats; those that aren't public there are here.
 
 use ramlet_format::rows::RowsLayout;
 use ramlet_index::{CodeKind, graph};

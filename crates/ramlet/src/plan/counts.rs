@@ -1,4 +1,4 @@
-//! What a search does: clusters probed, codes looked at, rows read. Counts don't depend on the machine.
+//! Counts of a search: clusters probed, codes compared, rows read. They don't depend on the machine.
 
 use ramlet_index::WIDE;
 use ramlet_index::ivf::{clusters_wanted, super_centroids_of};
@@ -50,11 +50,11 @@ struct Missing {
     by_codes: f64,
     share: f64,
 }
-const OF_FINE: Missing = Missing {
+const OF_EXTENDED: Missing = Missing {
     by_codes: 0.0,
     share: 0.84,
 };
-const OF_LOW: Missing = Missing {
+const OF_SHORT_EXTENDED: Missing = Missing {
     by_codes: 0.017,
     share: 0.46,
 };
@@ -65,7 +65,8 @@ const OF_PRODUCTS: Missing = Missing {
 /// That share for product codes with rows' numbers, by their relative error: of 88 sub-quantizers for 100 dimensions (64 MB of
 /// records/2026-11-22-epyc-2core/million-hard.json), and for fewer and more that of the other codes which err as much. The same for
 /// all of them, more sub-quantizers would only make a scan dearer, and larger codes slower.
-const SHARE_OF_NUMBERED: [(f64, f64); 4] = [(0.001_56, 0.88), (0.0078, 0.6), (0.0125, 0.46), (0.0235, 0.24)];
+const SHARE_OF_CODES_WITH_ROW_IDS: [(f64, f64); 4] =
+    [(0.001_56, 0.88), (0.0078, 0.6), (0.0125, 0.46), (0.0235, 0.24)];
 const OF_ROWS: Missing = Missing {
     by_codes: 0.0,
     share: 1.0,
@@ -187,10 +188,12 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         Some(Codes::Product { row_ids: false, .. }) => OF_PRODUCTS,
         Some(codes @ Codes::Product { row_ids: true, .. }) => Missing {
             by_codes: 0.0,
-            share: on_line(&SHARE_OF_NUMBERED, error(codes, spec.dims)).min(OF_FINE.share),
+            share: on_line(&SHARE_OF_CODES_WITH_ROW_IDS, error(codes, spec.dims)).min(OF_EXTENDED.share),
         },
-        Some(codes) if is_wide(spec) || bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => OF_FINE,
-        Some(_) => OF_LOW,
+        Some(codes) if is_wide(spec) || bits(codes, spec.dims) * spec.dims as f64 >= EXTENDED_BITS => {
+            OF_EXTENDED
+        }
+        Some(_) => OF_SHORT_EXTENDED,
     };
     let all = 1.0 - spec.recall;
     let missed = (missing.share * (all - missing.by_codes)).max(MISSING_LEAST * all);

@@ -1,4 +1,4 @@
-//! All ways in which a collection can stand: index, what of it is in RAM, what it costs.
+//! All possible layouts of a collection: the index, its parts in RAM, and their cost.
 
 use ramlet_index::CodeKind;
 use ramlet_index::ivf::{clusters_wanted, resident_bytes};

@@ -1,4 +1,4 @@
-//! What a machine can do: measured once, kept beside the data, read by the planner.
+//! A machine's speed: measured once, stored beside the data, read by the planner.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Machine {
         ];
         for (name, value) in figures {
             if !(1e-6..=1e12).contains(&value) {
-                return Err(format!("{name} is {value}, which no machine has"));
+                return Err(format!("{name} is {value}, which is not plausible for a machine"));
             }
         }
         match self {

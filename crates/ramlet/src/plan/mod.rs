@@ -1,5 +1,5 @@
-//! The planner: from what is to be stored, the machine and the memory to where everything goes and how fast it will be.
-//! No file is opened and nothing is measured here, except by [`Machine::measure`].
+//! The planner: from the data, the machine and the memory it derives the layout and its speed. It opens no file and measures nothing, except in
+//! [`Machine::measure`].
 
 mod bytes;
 mod cost;
@@ -133,7 +133,7 @@ fn assumptions(spec: &Spec, machine: &Machine) -> Vec<String> {
         "one segment, no filter, as many searches at once as there are search threads".to_owned(),
     ];
     if spec.wishes != Wishes::default() {
-        all.push("placements that were asked for are kept".to_owned());
+        all.push("requested placements are followed".to_owned());
     }
     all
 }

@@ -1,4 +1,4 @@
-//! What a plan says.
+//! The result of planning.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How much RAM data may take, of the memory that a process is given.
+//! The RAM that data may take, out of a process's memory.
 
 use ramlet_memory::{BudgetRequest, BudgetTable};
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,8 @@ impl Memory {
         self.table(cores).map_or(0, bytes)
     }
 
-    /// Metadata that the centroids of so many rows may take (`Shelf::centroids_room`) beside the rows' ids and as many centroids, those of the segments that
-    /// they are merged from. Ids take no more than half (`Shelf::spare`).
+    /// Metadata that the centroids of so many rows may take (`FileContext::centroids_room`) beside the rows' ids and as many centroids, those of the segments that
+    /// they are merged from. Ids take no more than half (`FileContext::spare`).
     pub fn centroids_room(&self, rows: u64, cores: usize) -> u64 {
         let metadata = self.table(cores).map_or(0, |table| table.metadata_max());
         let ids = bytes::ids_held(rows).min(metadata / 2);

@@ -1,4 +1,4 @@
-//! What is planned for: the data, and what is asked of it.
+//! The specification that is planned: the data and its queries.
 
 use serde::{Deserialize, Serialize};
 

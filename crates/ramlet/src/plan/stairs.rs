@@ -1,5 +1,4 @@
-//! What each amount of memory brings: the engine's choice at every amount where it may change, as far as it is faster than all
-//! that need less.
+//! The staircase of memory: the engine's layout at every amount where it may change, if it is faster than all that need less.
 
 use super::layouts;
 use super::machine::Machine;

@@ -1,4 +1,4 @@
-//! The best rows by a score: of few points each is scored, of many those that the index finds near the examples.
+//! The best rows by a score: all of a few points are scored; of many, those that the index finds near the examples.
 
 use ramlet_index::TopK;
 use ramlet_memory::Reservation;

@@ -1,4 +1,4 @@
-//! The engine finds the other collections that a query names.
+//! Finds the other collections that a query names.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Formulas: what a score may be computed of.
+//! Formula expressions.
 
 use crate::error::{Error, Result};
 use crate::filter::{Condition, GeoPoint};

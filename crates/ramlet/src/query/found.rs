@@ -1,4 +1,4 @@
-//! What a stage of a query has found.
+//! The results of a query stage.
 
 use ramlet_memory::{Consumer, Reservation};
 

@@ -1,4 +1,4 @@
-//! Several lists of points become one.
+//! Fusion of several lists of points.
 
 use ramlet_memory::Consumer;
 

@@ -1,4 +1,4 @@
-//! Hits gathered by the values of a payload field.
+//! Hits grouped by the values of a payload field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

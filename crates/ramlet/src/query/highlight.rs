@@ -35,7 +35,7 @@ pub fn highlight(
         select_payloads(view, places.zip(&mut payloads), &Selector::All, lookup)?;
         for (hit, payload) in hits.iter_mut().zip(payloads) {
             let fragments = fragments_of(&payload.unwrap_or_default(), &fields, how);
-            lookup.hand_out(fragments.len())?;
+            lookup.reserve_returned(fragments.len())?;
             hit.highlights = Some(fragments);
         }
     }

@@ -1,4 +1,4 @@
-//! Nearest neighbours over a view: every segment's index, then the buffers, one collector.
+//! Nearest neighbours over a view: every segment's index, then the memtables, into one collector.
 
 mod candidates;
 mod engine;
@@ -23,7 +23,7 @@ mod text;
 
 use std::borrow::Cow;
 
-use ramlet_index::{CodesWanted, Hit, Query, TopK, Want};
+use ramlet_index::{CodesWanted, Hit, IndexSearchParams, Query, TopK};
 use ramlet_io::{Clock, IoContext, SearchStage};
 use ramlet_memory::{AnonBuf, Consumer};
 
@@ -198,7 +198,7 @@ fn search_all(
         let begun = scratch.lookup.io.now();
         let found = search_segment(context, segment, scratch)?;
         cost.add(&found);
-        tell(&mut explained, found, (context, begun), scratch);
+        add_explained(&mut explained, found, (context, begun), scratch);
     }
     for (index, memtable) in context.view.memtables.iter().enumerate() {
         scratch.top.begin_segment((segments + index) as u32);
@@ -207,13 +207,13 @@ fn search_all(
         scratch.lookup.io.enter(SearchStage::Rows);
         let found = scan_memtable(context, memtable, scratch);
         cost.add(&found);
-        tell(&mut explained, found, (context, begun), scratch);
+        add_explained(&mut explained, found, (context, begun), scratch);
     }
     Ok(cost)
 }
 
 /// Adds a part that is done to what is explained, if anything is.
-fn tell(
+fn add_explained(
     explained: &mut Option<&mut Vec<Explained>>,
     mut part: Explained,
     (context, begun): (&SearchContext<'_>, u64),
@@ -229,7 +229,7 @@ fn tell(
 }
 
 /// What a request asks of the indexes, of whose hits the scores are held against `threshold`.
-fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> Result<Want> {
+fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> Result<IndexSearchParams> {
     let quantization = params.quantization;
     if let Some(recall) = params.recall {
         check_recall(recall).map_err(|e| Error::bad_input(format!("Wrong input: recall: {e}")))?;
@@ -243,7 +243,7 @@ fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> R
             "Wrong input: quantization.oversampling: value {oversampling} invalid, must be 1.0 or larger"
         )));
     }
-    Ok(Want {
+    Ok(IndexSearchParams {
         exact: params.exact,
         effort: params.hnsw_ef.map(|ef| ef.min(1 << 20) as u32),
         recall: params.recall.or(field.settings.recall),
@@ -253,7 +253,7 @@ fn want(params: &SearchParams, field: &VectorField, threshold: Option<f32>) -> R
             oversampling: quantization.oversampling,
             threshold: threshold.map(|threshold| field.metric.distance_of_score(threshold)),
         },
-        ..Want::default()
+        ..IndexSearchParams::default()
     })
 }
 
@@ -270,7 +270,9 @@ fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()
         // Beside the request's own.
         let numbers = vector.numbers();
         let parts = numbers / field.dim.max(1);
-        scratch.lookup.hand_out(Query::bytes_for(numbers, parts))?;
+        scratch
+            .lookup
+            .reserve_returned(Query::bytes_for(numbers, parts))?;
     }
     prepare_query(&mut scratch.query, field, vector)
 }
@@ -488,7 +490,7 @@ fn select_payloads<'a>(
                 Ok(())
             })?;
             drop(held);
-            lookup.hand_out(bytes)?;
+            lookup.reserve_returned(bytes)?;
         }
     }
     Ok(())
@@ -509,7 +511,7 @@ pub(crate) fn selected_payload(
         return Ok(None);
     }
     let payload = view.payload_of(place, lookup)?;
-    lookup.hand_out(payload.len())?;
+    lookup.reserve_returned(payload.len())?;
     let mut out = Vec::with_capacity(payload.len());
     Ok(selector.apply(&payload, &mut out).then_some(out))
 }

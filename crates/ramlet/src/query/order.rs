@@ -1,4 +1,4 @@
-//! Points in an order that no vector gives: by id, by a field, at random.
+//! Points ordered by id, by a field, or at random.
 
 use super::Scratch;
 use super::candidates::Scope;

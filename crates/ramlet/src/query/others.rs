@@ -1,4 +1,4 @@
-//! The other collections that a query names: examples and groups may lie elsewhere. Queries know no engine.
+//! Access to the other collections that a query names for examples and groups. Queries don't know the engine.
 
 use std::sync::Arc;
 

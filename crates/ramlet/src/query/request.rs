@@ -1,4 +1,4 @@
-//! What the query API can ask, whatever protocol it came by.
+//! Requests of the query API, independent of the protocol.
 
 use super::expression::Expression;
 use crate::filter::Filter;

@@ -1,4 +1,4 @@
-//! A query with its prefetches, from the leaves up, on one thread and over one view.
+//! Executes a query with its prefetches bottom-up, on one thread and over one view.
 
 use std::sync::Arc;
 
@@ -278,11 +278,11 @@ impl<'a> Run<'a> {
                 return Err(bad(FUSION_USING));
             }
             Some(QueryKind::Fusion(fusion)) => {
-                self.told(("fusion", "ranks merged", SearchStage::Other), rows, |_| {
+                self.explain_merge(("fusion", "ranks merged", SearchStage::Other), rows, |_| {
                     fusion::fuse(fusion, &lists, &rare)
                 })?
             }
-            Some(QueryKind::Formula(formula)) => self.told(
+            Some(QueryKind::Formula(formula)) => self.explain_merge(
                 ("formula", "scores computed", SearchStage::Payloads),
                 rows,
                 |run| formula::rescore(formula, &lists, run.view, run.scratch),
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
                 let mut points = union(&lists, &rare)?;
                 drop(lists);
                 if asks_again(filters) {
-                    self.told(
+                    self.explain_merge(
                         ("payloads", "filter asked again", SearchStage::Payloads),
                         rows,
                         |run| run.admit(&mut points.found, filters),
@@ -307,7 +307,7 @@ impl<'a> Run<'a> {
     }
 
     /// What merges the prefetches' points, as a part of its own of what is explained.
-    fn told<T>(
+    fn explain_merge<T>(
         &mut self,
         (index, strategy, of): (&'static str, &'static str, SearchStage),
         rows: u64,

@@ -1,4 +1,4 @@
-//! Every row that may be found, scored: exact, and as long as the collection is large.
+//! Exact search: scores every allowed row; time grows with the collection.
 
 use ramlet_index::TopK;
 

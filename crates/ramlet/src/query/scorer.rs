@@ -1,4 +1,4 @@
-//! Scores that are made of several vectors.
+//! Scores computed from several vectors.
 
 use ramlet_index::{Element, Metric, Query};
 

@@ -1,6 +1,8 @@
-//! One segment's part of a search: what the filter leaves, how its index is to go about it, and what it did.
+//! The search of one segment: candidates of the filter, the index's strategy, and what it did.
 
-use ramlet_index::{Allowed, IndexError, RowFilter, RowSet, SearchStats, VectorIndex, Want, scan_rows};
+use ramlet_index::{
+    Allowed, IndexError, IndexSearchParams, RowFilter, RowSet, SearchStats, VectorIndex, scan_rows,
+};
 use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
 use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
@@ -24,7 +26,7 @@ pub struct SearchContext<'a> {
     pub filter: Option<&'a CompiledFilter>,
     /// Points whose vectors the query is made of, which are no hits: ascending.
     pub excluded: &'a [PointId],
-    pub want: Want,
+    pub want: IndexSearchParams,
     pub indexed_only: bool,
 }
 
@@ -305,8 +307,13 @@ fn share_of(rows: Option<&RoaringBitmap>, sampled: Option<f32>, segment: &Segmen
 }
 
 /// Few matching rows are all compared: those the user set (`full_scan_threshold`), and those that no index saves.
-fn want_here(context: &SearchContext<'_>, segment: &SegmentView, found: &Explained, wanted: usize) -> Want {
-    let want = Want {
+fn want_here(
+    context: &SearchContext<'_>,
+    segment: &SegmentView,
+    found: &Explained,
+    wanted: usize,
+) -> IndexSearchParams {
+    let want = IndexSearchParams {
         share: Some(segment.live() as f32 / context.view.points().max(1) as f32),
         ..context.want
     };
@@ -323,13 +330,13 @@ fn want_here(context: &SearchContext<'_>, segment: &SegmentView, found: &Explain
     let few = found
         .candidates
         .is_some_and(|named| named <= LISTED_PER_WANTED * wanted as u64);
-    Want {
+    IndexSearchParams {
         exact: want.exact || by_setting || few,
         ..want
     }
 }
 
-fn note(found: &mut Explained, want: &Want, index: &dyn VectorIndex, stats: &SearchStats) {
+fn note(found: &mut Explained, want: &IndexSearchParams, index: &dyn VectorIndex, stats: &SearchStats) {
     found.strategy = match (index.kind(), found.candidates) {
         _ if stats.listed > 0 && stats.codes_scored > 0 => "listed codes",
         _ if stats.listed > 0 => "listed probe",

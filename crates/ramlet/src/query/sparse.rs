@@ -1,4 +1,4 @@
-//! Sparse queries: made ready, weighted by how rare their dimensions are, and averaged.
+//! Sparse queries: prepared, weighted by IDF, and averaged.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What strict mode says of queries.
+//! Strict mode for queries.
 
 use super::Scratch;
 use super::expression::Expression;

@@ -1,4 +1,4 @@
-//! Points by the words of a payload field.
+//! Full-text queries on a payload field.
 
 use super::candidates::Scope;
 use super::found::{Found, FoundList};

@@ -1,4 +1,4 @@
-//! One word's posting list in one segment, gone through in the order of the rows, with what an interval of it can add at most.
+//! A cursor over one word's posting list in one segment, in row order, with an upper bound of the score for each interval.
 
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableView};

@@ -1,4 +1,4 @@
-//! A part of a text around a fragment of it, from the beginning of a word to the end of one.
+//! An excerpt of a text around a fragment, cut at word boundaries.
 
 use std::ops::Range;
 

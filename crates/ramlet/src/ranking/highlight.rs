@@ -1,4 +1,4 @@
-//! Where a text has the words of a query: the fragments with most of them, each word between two marks.
+//! The fragments of a text with the most words of a query, each word between two marks.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Segments that have posting lists: which of them are read, and how rows are ranked by many of them.
+//! Ranking by posting lists of segments: which lists are read, and how rows are scored by many lists.
 //!
 //! Few words are gone through side by side (`pruned`). Of many, a search goes through windows of rows; within one it adds up word after word, the rarest
 //! first (MaxScore: Turtle and Flood 1995). Once the hits so far are beyond what the words that are left can give, their lists are read only where a row that

@@ -1,4 +1,4 @@
-//! Posting lists of the words in a memtable's rows, so that a search looks at the rows that have some, not at all of them.
+//! Posting lists of a memtable's words, so that a search reads only rows that have some of them.
 //!
 //! One writer appends; readers go through the entries of a word from the newest to the oldest and pass over those of rows that are newer than their view. An
 //! entry (16 bytes): what tells field and word, 48 bits of a hash in the upper bits of a u64, and in the lower ones how often the text has the word (5 bits) and

@@ -1,4 +1,4 @@
-//! What a row of a memtable keeps of its texts, so that a search counts words without reading texts.
+//! Token counts of a memtable's rows, so that a search needn't tokenize their texts.
 //!
 //! | of each scored field, in the order of the schema | bytes |
 //! |---|---|

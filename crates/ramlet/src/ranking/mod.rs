@@ -1,4 +1,4 @@
-//! Points in the order of how well a payload's texts fit some words: BM25 (Robertson and Zaragoza 2009, section 3.2).
+//! Full-text ranking by BM25 (Robertson and Zaragoza 2009, section 3.2).
 //!
 //! In reading order: [`terms`] are the words of a query, [`bm25`] weighs them, [`memtable_texts`] is what a memtable keeps of a row's
 //! texts, [`statistics`] counts over all of a view, and [`search`] ranks segments and memtables with these counts.

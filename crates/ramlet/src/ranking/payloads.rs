@@ -1,4 +1,4 @@
-//! Counting words in payloads: of rows whose tokens nobody kept.
+//! Counting words in payloads, for rows without stored tokens.
 
 use super::terms::Terms;
 use crate::payload::Path;

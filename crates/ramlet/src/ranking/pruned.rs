@@ -1,4 +1,4 @@
-//! Rows that may be among the best, found in the words' posting lists side by side, row after row.
+//! Pruned ranking: finds rows that may be among the best by going through the words' posting lists in parallel.
 //!
 //! Words that together can't lift a row among the best bring no row, they only add to those that others bring (MaxScore: Turtle and Flood 1995); and intervals in
 //! which the words that bring rows can't add enough are passed over undecoded (block-max indexes: Ding and Suel 2011). What an interval can add is worked out

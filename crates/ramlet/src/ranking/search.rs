@@ -1,4 +1,4 @@
-//! A view's points by their score: first all parts are counted, then ranked with the same weights.
+//! Ranks a view's points: first all parts count their words, then all are ranked with the same weights.
 
 use ramlet_index::TopK;
 use ramlet_io::{SearchStage, Stages};
@@ -37,7 +37,7 @@ pub struct Ranked<'a> {
 }
 
 /// What a memtable has of the words.
-struct Met {
+struct MemtableMatches {
     rows: MetRows,
     _held: Reservation,
 }
@@ -186,7 +186,7 @@ fn count_memtable(
     memtable: &MemtableView,
     lookup: &Lookup,
     all: &mut Statistics,
-) -> Result<Met> {
+) -> Result<MemtableMatches> {
     let mut held = lookup.rare.reserve(0)?;
     let mut hits = Vec::new();
     if counted.terms.len() <= Words::MOST
@@ -196,7 +196,7 @@ fn count_memtable(
         all.documents += totals.documents;
         all.tokens += totals.tokens;
         hits.iter().for_each(|hit| all.frequencies[hit.term()] += 1);
-        return Ok(Met {
+        return Ok(MemtableMatches {
             rows: MetRows::Listed(hits),
             _held: held,
         });
@@ -213,7 +213,7 @@ fn count_memtable(
         }
     }
     rows.shrink_to_fit();
-    Ok(Met {
+    Ok(MemtableMatches {
         rows: MetRows::Asked(rows),
         _held: held,
     })
@@ -269,7 +269,7 @@ fn rank_memtable(
     asked: &Ranked<'_>,
     counted: &Counted<'_>,
     weights: &Weights,
-    (memtable, met): (&MemtableView, &Met),
+    (memtable, met): (&MemtableView, &MemtableMatches),
     only: Named,
     top: &mut TopK,
 ) -> Explained {

@@ -1,4 +1,4 @@
-//! How often words come in all texts of a view.
+//! Word statistics over all texts of a view.
 
 use super::bm25::{Bm25Params, Weights, folded_length, idf};
 

@@ -1,4 +1,4 @@
-//! The words whose lists a ranking reads: those of the query, and those that its filter says must be there.
+//! The words whose posting lists a ranking reads: the query's words, and those that its filter requires.
 
 use super::terms::Terms;
 use crate::filter::{CompiledFilter, FieldWords};

@@ -82,7 +82,7 @@ fn facet(view: &View, request: &FacetRequest, lookup: &mut Lookup) -> Result<Vec
     drop(sources);
     let mut hits = Vec::with_capacity(best.len());
     for top in best {
-        lookup.hand_out(top.key.len() + size_of::<FacetHit>())?;
+        lookup.reserve_returned(top.key.len() + size_of::<FacetHit>())?;
         let value =
             facet_value(field.kind, &top.key).map_or_else(|| long_value(view, field, &top, lookup), Ok)?;
         let count = top.count;
@@ -103,7 +103,7 @@ fn long_value(view: &View, field: &PayloadField, top: &Top, lookup: &mut Lookup)
     };
     let path = Path::parse(&field.path).map_err(|_| corrupt())?;
     let payload = view.payload_of(top.place, lookup)?;
-    lookup.hand_out(payload.len())?;
+    lookup.reserve_returned(payload.len())?;
     keyword_with_key(&path, &payload, &top.key)
         .map(FacetValue::Str)
         .ok_or_else(corrupt)

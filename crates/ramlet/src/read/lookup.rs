@@ -1,4 +1,4 @@
-//! What a thread reads with: its reader and its buffers.
+//! A thread's reader and buffers.
 
 use ramlet_index::IndexScratch;
 use ramlet_io::IoContext;
@@ -65,7 +65,7 @@ impl Lookup {
 
     /// A payload of `bytes` is about to be handed out, which stays in memory until [`Lookup::settle`]. How large payloads
     /// are is known only here.
-    pub fn hand_out(&mut self, bytes: usize) -> Result<(), OverBudget> {
+    pub fn reserve_returned(&mut self, bytes: usize) -> Result<(), OverBudget> {
         self.handed += bytes as u64;
         let more = self.handed.saturating_sub(HANDED_FREE + self.held.bytes());
         if more > 0 {

@@ -1,4 +1,4 @@
-//! Which rows of a segment match a filter: payload indexes first, payloads where they must.
+//! The rows of a segment that match a filter: payload indexes first, payloads where necessary.
 
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer, Reservation};

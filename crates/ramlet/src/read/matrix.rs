@@ -1,4 +1,4 @@
-//! Distances among points picked at random: for maps and graphs of a collection.
+//! Distances among random points, for maps and graphs of a collection.
 
 use ramlet_index::Query;
 
@@ -113,7 +113,9 @@ fn nearest_by_search(
         request.query = QueryVector::Id(*id);
         hits.clear();
         query::search(view, &request, scratch, &mut hits, None)?;
-        scratch.lookup.hand_out(hits.len() * size_of::<(u32, f32)>())?;
+        scratch
+            .lookup
+            .reserve_returned(hits.len() * size_of::<(u32, f32)>())?;
         let found = hits.iter().filter_map(|hit| {
             let place = ids.binary_search(&hit.id).ok()?;
             Some((place as u32, hit.score))
@@ -135,7 +137,7 @@ fn nearest(
     let limit = limit.min(n - 1);
     // Distances of one point, and what is handed out; rows as they come.
     let mut held = lookup.rare.reserve((n * (field.row_bytes() + 32)) as u64)?;
-    lookup.hand_out(n * limit * size_of::<(u32, f32)>())?;
+    lookup.reserve_returned(n * limit * size_of::<(u32, f32)>())?;
     let mut bytes = Vec::with_capacity(n * field.row_bytes());
     let mut spans = Vec::with_capacity(n);
     for (id, place) in points {

@@ -1,4 +1,4 @@
-//! Reads: what a request sees of a collection, and what it asks of it.
+//! Reads: views of a collection, and the requests that read them.
 
 pub mod facet;
 pub mod lookup;

@@ -1,4 +1,4 @@
-//! Points picked at random.
+//! Random points.
 
 use roaring::RoaringBitmap;
 

@@ -1,4 +1,4 @@
-//! Points in order: by id, or by the values of an indexed payload field. And how many there are.
+//! Scrolling by id or by the values of an indexed payload field, and counting.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};

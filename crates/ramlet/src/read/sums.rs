@@ -1,4 +1,4 @@
-//! Sums of the rows of a window, where lists are added up one after another.
+//! Score sums of a window of rows, to which posting lists are added one after another.
 
 /// Of the rows `first..`, as many as there are places.
 pub struct Sums {

@@ -1,4 +1,4 @@
-//! A collection at one moment: what a reader holds while the writer goes on.
+//! A view: a reader's snapshot of a collection while the writer continues.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl View {
             if self.encoded_vector_of(place, vector.slot, lookup, &mut bytes)? {
                 if vector.fixed_bytes().is_none() {
                     // Of a length that nobody could expect.
-                    lookup.hand_out(bytes.len() / vector.element.bytes() * size_of::<f32>())?;
+                    lookup.reserve_returned(bytes.len() / vector.element.bytes() * size_of::<f32>())?;
                 }
                 out.push((vector.name.clone(), decode_vector(vector, &bytes)?));
             }

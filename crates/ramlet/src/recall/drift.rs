@@ -1,4 +1,4 @@
-//! Whether a calibration still holds: what the recall monitor measures, against what was aimed at.
+//! Drift: whether a calibration still holds, by the recall that the monitor measures.
 //!
 //! An index is calibrated at build on rows of its own. Users may ask for something else than more of the same: text for
 //! images, questions for answers, last year's words. Their neighbours lie in more clusters, and less is found than was
@@ -45,7 +45,7 @@ impl Drift {
     }
 
     /// The index is another one: what was found before says nothing of it.
-    pub fn begin_anew(&mut self) {
+    pub fn reset(&mut self) {
         self.kept.clear();
         (self.seen, self.next, self.wait) = (0, 0, 0);
     }
@@ -124,7 +124,7 @@ mod tests {
             !drift.is_off(),
             ".93, by three that found nothing: that may be chance"
         );
-        drift.begin_anew();
+        drift.reset();
         note(&mut drift, 0.9, KEPT - 1);
         assert!(!drift.is_off(), "of another index these are too few");
         note(&mut drift, 0.9, 1);

@@ -1,4 +1,4 @@
-//! Recall: what real queries find, against what was aimed at.
+//! Recall: what real queries find, compared with the target.
 
 pub mod drift;
 pub mod monitor;

@@ -1,4 +1,4 @@
-//! What recall real queries get: now and then one of them is done again with far more effort, and the answers compared.
+//! The recall of real queries: now and then a query is repeated with far more effort, and the answers are compared.
 //!
 //! Comparing with all rows would be right and too dear: a million vectors are 400 MB of reads. So the rows are taken in two
 //! parts. The *near* part is what a search with [`EFFORT`] finds, eight times the usual: of the neighbours that the usual
@@ -113,7 +113,7 @@ impl Running {
         self.variance += weight * (off * (recall - self.mean) - self.variance);
     }
 
-    fn told(&self) -> MeasuredRecall {
+    fn measured_recall(&self) -> MeasuredRecall {
         MeasuredRecall {
             vector: self.vector.clone(),
             queries: self.queries,
@@ -219,7 +219,7 @@ impl RecallMonitor {
             return;
         }
         state.about = about;
-        state.drifts.iter_mut().for_each(Drift::begin_anew);
+        state.drifts.iter_mut().for_each(Drift::reset);
         state.first = largest.map(|segment| first_of(view, segment)).unwrap_or_default();
         self.gathers.store(!state.first.is_empty(), Ordering::Relaxed);
     }
@@ -262,7 +262,7 @@ impl RecallMonitor {
 
     pub fn measured(&self) -> Vec<MeasuredRecall> {
         let state = self.state();
-        state.measured.iter().map(Running::told).collect()
+        state.measured.iter().map(Running::measured_recall).collect()
     }
 
     /// Does the sample again, with the usual effort and with more, and notes what the usual one found.
@@ -567,11 +567,17 @@ mod tests {
         for i in 0..400 {
             running.add(if i % 10 == 0 { 0.5 } else { 1.0 });
         }
-        let told = running.told();
-        assert!((told.recall - 0.95).abs() < 0.005, "{told:?}");
+        let measured_recall = running.measured_recall();
+        assert!(
+            (measured_recall.recall - 0.95).abs() < 0.005,
+            "{measured_recall:?}"
+        );
         // Deviation .15 over 20.
-        assert!((told.error - 0.0075).abs() < 0.001, "{told:?}");
+        assert!(
+            (measured_recall.error - 0.0075).abs() < 0.001,
+            "{measured_recall:?}"
+        );
         (0..3_000).for_each(|_| running.add(0.8));
-        assert!((running.told().recall - 0.8).abs() < 0.005);
+        assert!((running.measured_recall().recall - 0.8).abs() < 0.005);
     }
 }

@@ -1,4 +1,4 @@
-//! A sample of the first queries on an index: it is calibrated on rows of its own, and queries may be out of distribution.
+//! A sample of an index's first queries. The index was calibrated on its own rows, and real queries may be out of distribution.
 
 use ramlet_memory::{Consumer, Reservation};
 

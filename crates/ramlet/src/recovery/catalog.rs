@@ -1,4 +1,4 @@
-//! Which collections there are, and their other names.
+//! The catalog: collections and their aliases.
 
 use ramlet_format::catalog::{AliasEntry, Catalog};
 use ramlet_io::Storage;

@@ -1,4 +1,4 @@
-//! Collections that a start couldn't open: they are listed, tell why, and can be dropped; the others are served.
+//! Collections that couldn't be opened: they are listed with the reason, and can be dropped; the others are served.
 
 use ramlet_format::catalog::CollectionEntry;
 use ramlet_io::Storage;

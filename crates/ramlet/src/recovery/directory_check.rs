@@ -1,4 +1,4 @@
-//! Verifying a data directory without opening it for use: every file's checksum, every block's, and that they agree.
+//! Verifies a data directory without opening it for use: every checksum, and that the files agree.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::jobs::Settings;
 use crate::panics::guarded;
 use crate::recovery::manifest_store::{self, Generations, Numbered};
 use crate::recovery::orphans::unlisted_collections;
-use crate::recovery::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
+use crate::recovery::verify::{VERIFY_MEMORY, file_context_of, segment_is_sound, whole_file};
 use crate::schema::Schema;
 use crate::snapshot::{Workspace, verify_snapshot};
 use crate::write::log::{Log, is_log_name};
@@ -271,9 +271,9 @@ impl Checker<'_> {
         storage: Arc<dyn Storage>,
     ) -> Result<()> {
         let mut io = IoContext::for_storage(storage.as_ref(), 16)?;
-        let shelf = shelf_of(storage)?;
+        let file_context = file_context_of(storage)?;
         for entry in &manifest.segments {
-            let result = segment_is_sound(entry, &shelf, schema, &mut io);
+            let result = segment_is_sound(entry, &file_context, schema, &mut io);
             self.report.points += u64::from(entry.live);
             self.say(&format!("{name}/segment {}", entry.id), 0, result);
         }

@@ -1,4 +1,4 @@
-//! Committing a manifest: the one moment in which files become the collection's state.
+//! Commits a manifest: the one moment in which files become part of the collection.
 
 use ramlet_format::catalog::{self, Catalog};
 use ramlet_format::envelope::EnvelopeKind;

@@ -1,4 +1,4 @@
-//! Starts: catalogs, manifests, and what becomes of a directory that is damaged.
+//! Recovery: catalogs, manifests, and damaged directories.
 
 pub mod catalog;
 pub mod closed;

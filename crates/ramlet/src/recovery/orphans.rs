@@ -1,4 +1,4 @@
-//! Directories of collections that the catalog doesn't list: what a crash left, what was dropped, and what a lost catalog listed.
+//! Directories of collections that the catalog doesn't list, after a crash, a drop or the loss of a catalog.
 
 use ramlet_format::catalog::{self, Catalog};
 use ramlet_io::Storage;

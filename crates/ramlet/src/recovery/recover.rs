@@ -15,7 +15,7 @@ use crate::recovery::catalog::first_segment;
 use crate::recovery::manifest_store::{self, Generations};
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::deletes::DeleteSet;
-use crate::segment::{Segment, SegmentView, Shelf, read_deletes};
+use crate::segment::{FileContext, Segment, SegmentView, read_deletes};
 use crate::shared::Shared;
 use crate::types::CollectionConfig;
 use crate::write::group_commit::apply_group;
@@ -26,7 +26,7 @@ use crate::write::writer::Writer;
 /// What a collection is opened with.
 pub struct Parts {
     pub id: String,
-    pub shelf: Shelf,
+    pub file_context: FileContext,
     pub shared: Arc<Shared>,
     pub updates: Consumer,
     pub memtables: Consumer,
@@ -48,7 +48,7 @@ pub fn create_with(parts: Parts, config: CollectionConfig, slots: Slots) -> Resu
         slots,
         operation: 0,
     };
-    let log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.log_setup())?;
+    let log = Log::create(parts.file_context.storage.clone(), 1, parts.shared.log_setup())?;
     let manifest = Manifest {
         number: 1,
         collection: parts.id.clone(),
@@ -66,14 +66,14 @@ pub fn create_with(parts: Parts, config: CollectionConfig, slots: Slots) -> Resu
         let mut writer = core.writer();
         writer.log = Some(log);
         let first = writer.manifest.clone();
-        writer.commit_manifest(core.shelf.storage.as_ref(), first, None)?;
+        writer.commit_manifest(core.file_context.storage.as_ref(), first, None)?;
     }
     Ok(core)
 }
 
 /// Opens what is there: corruption is refused with file and place.
 pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
-    let storage = parts.shelf.storage.clone();
+    let storage = parts.file_context.storage.clone();
     let (mut manifests, newest) = Generations::<Manifest>::newest(storage.as_ref())?;
     let manifest = newest.ok_or_else(|| Error::corrupt(format!("{}: no manifest", storage.location())))?;
     if manifest.collection != parts.id {
@@ -94,9 +94,9 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
     let schema = Schema::new(&settings.config, &settings.slots)?;
     let mut segments = Vec::with_capacity(manifest.segments.len());
     for entry in &manifest.segments {
-        let segment = Segment::open(entry.clone(), &parts.shelf, &schema, &mut lookup.io)?;
+        let segment = Segment::open(entry.clone(), &parts.file_context, &schema, &mut lookup.io)?;
         let deletes = match &entry.deletes {
-            Some(file) => DeleteSet::from_bitmap(&read_deletes(&parts.shelf, file, entry.rows)?),
+            Some(file) => DeleteSet::from_bitmap(&read_deletes(&parts.file_context, file, entry.rows)?),
             None => DeleteSet::default(),
         };
         segments.push(SegmentView {
@@ -157,7 +157,7 @@ fn assemble(
     let view = ArcSwap::from_pointee(writer.view());
     Ok(Core {
         id: parts.id,
-        shelf: parts.shelf,
+        file_context: parts.file_context,
         shared: parts.shared,
         updates: parts.updates,
         view,

@@ -1,4 +1,4 @@
-//! Small files of JSON beside the data: for people to read, whole or not there.
+//! Small JSON files beside the data, for people.
 
 use ramlet_io::{IoErrorKind, PAGE, Storage};
 use serde::Serialize;

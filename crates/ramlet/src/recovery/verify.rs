@@ -1,4 +1,4 @@
-//! Whether the files of a segment are as they were written, and agree with each other.
+//! Verifies that the files of a segment are undamaged and agree with each other.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ramlet_memory::{AnonBuf, Ledger};
 use crate::error::{Error, Result};
 use crate::memory::eviction::Caches;
 use crate::schema::Schema;
-use crate::segment::{Segment, Shelf, read_deletes};
+use crate::segment::{FileContext, Segment, read_deletes};
 use crate::types::PointId;
 use crate::write::encoding::decode_vector;
 
@@ -19,9 +19,9 @@ use crate::write::encoding::decode_vector;
 pub const VERIFY_MEMORY: u64 = 256 << 20;
 
 /// What segments are opened with to be looked at: no cache, and no RAM for speed.
-pub fn shelf_of(storage: Arc<dyn Storage>) -> Result<Shelf> {
+pub fn file_context_of(storage: Arc<dyn Storage>) -> Result<FileContext> {
     let ledger = Ledger::new(VERIFY_MEMORY);
-    Ok(Shelf {
+    Ok(FileContext {
         storage,
         cache: BlockCache::new(&ledger.consumer("block cache", 0), 0)?,
         metadata: ledger.consumer("segment metadata", u64::MAX),
@@ -34,13 +34,13 @@ pub fn shelf_of(storage: Arc<dyn Storage>) -> Result<Shelf> {
 /// Reads every block of a segment through the same code as a server, and compares its tables with each other.
 pub fn segment_is_sound(
     entry: &SegmentEntry,
-    shelf: &Shelf,
+    file_context: &FileContext,
     schema: &Schema,
     io: &mut IoContext,
 ) -> Result<()> {
-    let segment = Segment::open(entry.clone(), shelf, schema, io)?;
+    let segment = Segment::open(entry.clone(), file_context, schema, io)?;
     if let Some(deletes) = &entry.deletes {
-        let gone = read_deletes(shelf, deletes, entry.rows)?.len();
+        let gone = read_deletes(file_context, deletes, entry.rows)?.len();
         if gone + u64::from(entry.live) != u64::from(entry.rows) {
             let (rows, live) = (entry.rows, entry.live);
             return Err(Error::corrupt(format!(

@@ -1,4 +1,4 @@
-//! Who works at a collection beside those who hold it: threads of the engine, which find it by a list of their own.
+//! A gate that counts engine threads working on a collection, which hold no handle of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! A collection is asked for: it is there, or it is loaded.
+//! Loads a collection on demand.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -212,7 +212,7 @@ impl Engine {
     fn all_in_use(&self) -> Error {
         let loaded = self.names().loaded.len();
         let what = format!(
-            "{loaded} collections are in use at the moment, more than these find no room in RAM at once. This passes by itself: try again in a second"
+            "{loaded} collections are in use now, and no more fit in RAM. Waiting helps: try again in a second"
         );
         Error::new(ErrorKind::Busy, what)
     }

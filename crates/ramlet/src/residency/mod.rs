@@ -1,4 +1,4 @@
-//! Which collections are in RAM: one that nobody uses is listed in the catalog and no more, is loaded when it is asked for, and makes way for others.
+//! Residency of collections: an unused one is only listed in the catalog, is loaded on demand, and is unloaded for others.
 //!
 //! ```text
 //!            load                    make_room, least recently used first

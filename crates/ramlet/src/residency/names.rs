@@ -1,4 +1,4 @@
-//! The table of names: which collections there are, and which of them are loaded.
+//! The table of names: all collections, and which of them are loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

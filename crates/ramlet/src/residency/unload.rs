@@ -1,4 +1,4 @@
-//! Collections make way, the least recently used first.
+//! Unloads the least recently used collections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -186,9 +186,9 @@ fn remembered(collection: &Collection) -> Seen {
 fn note_end(collection: &Collection) -> bool {
     collection.cores().iter().all(|core| {
         let mut writer = core.writer();
-        let noted = writer.note_durable(core.shelf.storage.as_ref());
+        let noted = writer.note_durable(core.file_context.storage.as_ref());
         if let Err(error) = &noted {
-            tracing::warn!(collection = %core.id, %error, "how far the log goes was not noted in the manifest");
+            tracing::warn!(collection = %core.id, %error, "the end of the log was not recorded in the manifest");
         }
         writer.stopped.is_none()
     })

@@ -1,4 +1,4 @@
-//! Collections that nobody asked for are loaded now and then: those that this run has not opened yet, so that damage is found, and those with something to merge.
+//! Idle-time loading of collections: those not opened yet, to find damage, and those that have something to merge.
 
 use super::load::Patience;
 use super::names::Found;

@@ -78,7 +78,11 @@ pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<Segme
     }
     let mut entry_extra = serde_json::Value::Null;
     if !unindexed.is_empty() {
-        note_refusals(&mut entry_extra, &unindexed, job.shelf.caches.consumer.cap());
+        note_refusals(
+            &mut entry_extra,
+            &unindexed,
+            job.file_context.caches.consumer.cap(),
+        );
     }
     let merged = source.segments().iter();
     inherit_lost(&mut entry_extra, merged.map(|view| &view.segment.entry));
@@ -113,7 +117,7 @@ fn build_ids(id: u64, source: &dyn RowSource, job: &mut Job<'_>, files: &mut Vec
     );
     // Twice: while it is encoded. Without the room it says "maybe" to all ids, which costs reads and is never wrong.
     let wanted = bloom::file_bytes(u64::from(source.rows()));
-    let held = job.shelf.spare(2 * wanted);
+    let held = job.file_context.spare(2 * wanted);
     let mut filter = BloomBuilder::new(held.as_ref().map_or(1, |_| u64::from(source.rows())));
     let (mut row, mut key) = (0u32, Vec::new());
     source.ids(job.io, &mut |point, version| {
@@ -176,7 +180,7 @@ fn build_vectors(
     }
     let kb = rows * vector.row_bytes() as u64 / 1024;
     let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
-    let waits = !job.graphs && becomes_graph(vector, rows as u32, job.shelf) == Some(true);
+    let waits = !job.graphs && becomes_graph(vector, rows as u32, job.file_context) == Some(true);
     let index = wanted && !waits;
     let lack = match index {
         true => build_index(id, vector, source, rows as u32, job, files)?,

@@ -1,4 +1,4 @@
-//! Rows of a new segment in the order of their tenants: those of one lie together, and a search among them reads few blocks.
+//! Rows of a new segment in tenant order, so that a search of one tenant reads few blocks.
 //!
 //! The order is that of a payload index with `is_tenant`. Rows of one tenant stay as they came, and those without a value come last.
 //! RAM: 4 bytes a row while the segment is written, and a batch of rows within the job's scratch. Why: [ADR 0068](../../../../docs/adr/0068-rows-by-tenant.md).
@@ -60,7 +60,7 @@ impl Numbers {
         job: &mut Job<'_>,
     ) -> Result<Option<Numbers>> {
         let count = source.rows();
-        let held = job.shelf.spare(Numbers::bytes(count));
+        let held = job.file_context.spare(Numbers::bytes(count));
         let Some(_held) = held.filter(|_| count < TURNED) else {
             return Ok(None);
         };

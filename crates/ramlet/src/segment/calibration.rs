@@ -1,4 +1,4 @@
-//! What was measured of an index after it was built: kept beside its files, in the manifest's entry of the segment.
+//! Measurements of an index after its build, stored in the segment's entry of the manifest.
 //!
 //! `{"calibration": {"<slot>": [[probes, probe threshold, recall@10, recall@100, probe threshold, recall@10, recall@100, super-centroids], ..]}}`: by probe threshold, and by k-th distance,
 //! and how many super-centroids' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.

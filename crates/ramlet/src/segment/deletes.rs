@@ -1,4 +1,4 @@
-//! Which rows of a segment or memtable are gone: a bitmap whose copies share all that is equal.
+//! The deleted rows of a segment or memtable: a bitmap whose copies share equal chunks.
 //!
 //! Readers hold a copy that never changes; the writer changes its own and copies only the 4 KiB it touches.
 

@@ -1,4 +1,4 @@
-//! Two shapes of a segment's files, opened: fixed rows, byte records. Sorted keys: [`table`](super::table).
+//! Open segment files of two shapes: fixed rows and byte records. Sorted keys: [`table`](super::table).
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const RUN_PAGES: u32 = 64;
 
 /// Where a segment's files come from, and what they may keep in RAM.
 #[derive(Clone)]
-pub struct Shelf {
+pub struct FileContext {
     pub storage: Arc<dyn Storage>,
     pub cache: Arc<BlockCache>,
     /// Fences, filters and bitmaps: a few bytes a block, needed to read at all.
@@ -51,7 +51,7 @@ pub fn graph_width(search_threads: usize) -> usize {
     (READS_AT_ONCE / search_threads.max(1)).clamp(*GRAPH_WIDTHS.start(), *GRAPH_WIDTHS.end())
 }
 
-impl Shelf {
+impl FileContext {
     /// A reservation of metadata that things work without: it leaves half to what segments can't be read without. Caches
     /// give way for it.
     pub fn spare(&self, bytes: u64) -> Option<Reservation> {
@@ -66,7 +66,7 @@ impl Shelf {
     }
 
     /// The same once all that others hold for a moment, as requests do, is given back.
-    pub fn spare_in_time(&self) -> u64 {
+    pub fn free_after_requests(&self) -> u64 {
         self.metadata
             .available_in_time()
             .saturating_sub(self.metadata_bytes() / 2)
@@ -123,8 +123,13 @@ pub(super) struct Opened {
     pub name: String,
 }
 
-pub(super) fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<Opened> {
-    let file = shelf.storage.open(&entry.name)?;
+pub(super) fn open(
+    file_context: &FileContext,
+    segment: u64,
+    entry: &FileEntry,
+    io: &mut IoContext,
+) -> Result<Opened> {
+    let file = file_context.storage.open(&entry.name)?;
     if file.len() != entry.bytes || entry.bytes < PAGE as u64 {
         let found = file.len();
         let why = format!("{}: {found} bytes, the manifest says {}", entry.name, entry.bytes);
@@ -135,8 +140,8 @@ pub(super) fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoCo
         true => |_: u64, _: u64, _: &[u8]| true,
         false => block::verify,
     };
-    let cost = shelf.metadata.reserve(SEGMENT_FILE_BYTES)?;
-    let file = BlockFile::new(file, seed, verify, Some(shelf.cache.clone())).paid_by(cost);
+    let cost = file_context.metadata.reserve(SEGMENT_FILE_BYTES)?;
+    let file = BlockFile::new(file, seed, verify, Some(file_context.cache.clone())).paid_by(cost);
     let last = entry.bytes / PAGE as u64 - 1;
     let mut buf = AnonBuf::new(PAGE);
     let page = file.read_run(io, last, 1, 1, &mut buf)?;
@@ -165,10 +170,10 @@ impl Opened {
 }
 
 /// From now on [`Cacheable::fill`] may be called for the file.
-pub(super) fn make_cacheable(file: &mut BlockFile, shelf: &Shelf, rank: EvictionRank) {
+pub(super) fn make_cacheable(file: &mut BlockFile, file_context: &FileContext, rank: EvictionRank) {
     // Without addresses it is read from disk.
-    if let Ok(Some(reclaimable)) = file.make_cacheable(&shelf.caches.consumer) {
-        shelf.caches.register(rank, reclaimable);
+    if let Ok(Some(reclaimable)) = file.make_cacheable(&file_context.caches.consumer) {
+        file_context.caches.register(rank, reclaimable);
     }
 }
 
@@ -226,10 +231,15 @@ pub struct RowsFile {
 }
 
 impl RowsFile {
-    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RowsFile> {
+    pub fn open(
+        file_context: &FileContext,
+        segment: u64,
+        entry: &FileEntry,
+        io: &mut IoContext,
+    ) -> Result<RowsFile> {
         let Opened {
             file, footer, name, ..
-        } = open(shelf, segment, entry, io)?;
+        } = open(file_context, segment, entry, io)?;
         let meta = RowsMeta::open(&footer).map_err(|e| bad(&name, e))?;
         Ok(RowsFile { file, meta, name })
     }
@@ -324,15 +334,15 @@ pub struct Positions {
 impl Positions {
     /// Not cached, if they are to stay on disk.
     pub fn open(
-        shelf: &Shelf,
+        file_context: &FileContext,
         segment: u64,
         entry: &FileEntry,
         stays: bool,
         io: &mut IoContext,
     ) -> Result<Positions> {
-        let RowsFile { mut file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+        let RowsFile { mut file, meta, .. } = RowsFile::open(file_context, segment, entry, io)?;
         if !stays {
-            make_cacheable(&mut file, shelf, EvictionRank::Payloads);
+            make_cacheable(&mut file, file_context, EvictionRank::Payloads);
         }
         let rows = ramlet_index::RowsFile::new(Arc::new(file), meta.clone())?;
         let rows = rows.for_stage(SearchStage::Positions);
@@ -355,12 +365,12 @@ impl Cacheable for Positions {
 
 /// Fixed-size rows, for a vector index; in RAM, if `pin` and the budget has the bytes.
 pub fn open_index_rows(
-    shelf: &Shelf,
+    file_context: &FileContext,
     segment: u64,
     entry: &FileEntry,
     io: &mut IoContext,
 ) -> Result<ramlet_index::RowsFile> {
-    let RowsFile { file, meta, .. } = RowsFile::open(shelf, segment, entry, io)?;
+    let RowsFile { file, meta, .. } = RowsFile::open(file_context, segment, entry, io)?;
     let rows = ramlet_index::RowsFile::new(Arc::new(file), meta)?;
     Ok(rows.for_stage(stage_of(entry.component)))
 }
@@ -406,16 +416,21 @@ const KEPT_AT_ONCE: usize = RUN_PAGES as usize * PAGE;
 impl RecordsFile {
     /// From now on [`Cacheable::fill`] may be called. As long as it isn't cached as a whole, what was read lately is kept record by
     /// record.
-    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: EvictionRank) {
-        make_cacheable(&mut self.file, shelf, rank);
+    pub fn make_cacheable(&mut self, file_context: &FileContext, rank: EvictionRank) {
+        make_cacheable(&mut self.file, file_context, rank);
         if !self.file.is_in_memory() {
-            self.kept = Some(KeptRecords::new(&shelf.caches.records, self.file.key()));
+            self.kept = Some(KeptRecords::new(&file_context.caches.records, self.file.key()));
         }
     }
 
-    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<RecordsFile> {
-        let opened = open(shelf, segment, entry, io)?;
-        let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
+    pub fn open(
+        file_context: &FileContext,
+        segment: u64,
+        entry: &FileEntry,
+        io: &mut IoContext,
+    ) -> Result<RecordsFile> {
+        let opened = open(file_context, segment, entry, io)?;
+        let heap = file_context.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = RecordsIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
         Ok(RecordsFile {
@@ -618,12 +633,12 @@ impl RecordsFile {
 
     /// Learns from some blocks how to shorten records that are kept one by one, if the file is long enough and there is memory for it. What can't be read
     /// is left to those who ask for it.
-    pub(super) fn code(&mut self, shelf: &Shelf, io: &mut IoContext) {
+    pub(super) fn code(&mut self, file_context: &FileContext, io: &mut IoContext) {
         let is_long = self.file.len() >= KeptRecords::CODED_FILE_BYTES_MIN;
         if !is_long || self.kept.is_none() {
             return;
         }
-        let held = shelf.spare(Symbols::LEARNING_BYTES);
+        let held = file_context.spare(Symbols::LEARNING_BYTES);
         let symbols = held.and_then(|held| self.learn(held, io).ok()?);
         if let Some(kept) = &mut self.kept {
             kept.symbols = symbols;

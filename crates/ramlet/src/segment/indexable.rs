@@ -1,9 +1,9 @@
-//! Vectors that no index can be built of in a budget, whatever else makes way: they are too wide for the scratch that a build works with.
+//! Vectors that can't have an index in a budget, because they are too wide for the scratch of a build.
 
 use ramlet_index::{CodeKind, graph, ivf};
 use ramlet_memory::BudgetTable;
 
-use super::files::Shelf;
+use super::files::FileContext;
 use super::indexes::graph_held_bytes;
 use crate::error::{Error, ErrorKind};
 use crate::layout::{self, Room, Rows, may_become_graph};
@@ -18,7 +18,7 @@ use crate::shared::scratch_most;
 pub struct Means {
     /// Bytes of scratch that its job has.
     pub scratch: u64,
-    /// Bytes that may be borrowed beside ([`Shelf::spare_bytes`]).
+    /// Bytes that may be borrowed beside ([`FileContext::spare_bytes`]).
     pub spare: u64,
     /// Bytes that may be cached.
     pub most: u64,
@@ -50,11 +50,11 @@ impl PointsMost {
 }
 
 impl Means {
-    pub fn new(scratch: u64, shelf: &Shelf) -> Means {
+    pub fn new(scratch: u64, file_context: &FileContext) -> Means {
         Means {
             scratch,
-            spare: shelf.metadata.cap() / 2,
-            most: shelf.caches.consumer.cap(),
+            spare: file_context.metadata.cap() / 2,
+            most: file_context.caches.consumer.cap(),
         }
     }
 

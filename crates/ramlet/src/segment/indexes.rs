@@ -7,7 +7,7 @@ use ramlet_index::ivf::{IvfCodes, IvfFiles, IvfParams, build_ivf};
 use ramlet_index::{CodeKind, Phase, Progress, graph, ivf};
 use ramlet_memory::Reservation;
 
-use super::files::Shelf;
+use super::files::FileContext;
 use super::job::Job;
 use super::names::{seed, segment_file};
 use super::sink::FileSink;
@@ -21,7 +21,7 @@ use crate::settings::IndexKind;
 /// Rows looked at to find a node's neighbours, unless the settings say otherwise.
 const CANDIDATES: usize = 100;
 
-/// What an index lacks: bytes of metadata that things work without ([`Shelf::spare_bytes`]). In small budgets a build takes some of them.
+/// What an index lacks: bytes of metadata that things work without ([`FileContext::spare_bytes`]). In small budgets a build takes some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lack {
     pub needed_bytes: u64,
@@ -32,11 +32,11 @@ pub struct Lack {
 
 impl Lack {
     /// Whether a build is worth another try. One that lacked what nobody gives back needs plenty: the build itself holds some of it.
-    pub fn has_passed(self, shelf: &Shelf) -> bool {
-        let spare = shelf.spare_bytes();
+    pub fn has_passed(self, file_context: &FileContext) -> bool {
+        let spare = file_context.spare_bytes();
         match self.passes {
             // The latter: with less scratch than it gets now, it needed more.
-            true => spare >= self.needed_bytes || spare >= shelf.spare_in_time() / 4 * 3,
+            true => spare >= self.needed_bytes || spare >= file_context.free_after_requests() / 4 * 3,
             false => spare / 2 >= self.needed_bytes,
         }
     }
@@ -52,8 +52,8 @@ pub fn build_index(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let scratch = job.scratch_bytes as u64 + job.shelf.spare_bytes() / 2;
-    let room = room_of(job.shelf, scratch);
+    let scratch = job.scratch_bytes as u64 + job.file_context.spare_bytes() / 2;
+    let room = room_of(job.file_context, scratch);
     let best = layout::kind(vector, rows, &room);
     let other = match best {
         Kind::Graph => Some(Kind::Clusters),
@@ -92,7 +92,7 @@ fn build_as(
         here: rows,
         all: job.collection_rows,
     };
-    let codes = layout::codes(vector, of, job.shelf.caches.consumer.cap());
+    let codes = layout::codes(vector, of, job.file_context.caches.consumer.cap());
     let components = components_of(&kind, vector, &codes);
     let mut held = match working_memory(kind, vector, rows, &codes, job) {
         Ok(held) => held,
@@ -145,13 +145,15 @@ fn working_memory(
     let kinds: Vec<CodeKind> = codes.iter().map(|(_, kind)| *kind).collect();
     let lack = |needed_bytes| Lack {
         needed_bytes,
-        given_bytes: job.shelf.spare_bytes(),
-        passes: job.has_less_scratch || job.shelf.spare_in_time() >= needed_bytes,
+        given_bytes: job.file_context.spare_bytes(),
+        passes: job.has_less_scratch || job.file_context.free_after_requests() >= needed_bytes,
     };
     let (needed, clusters) = match kind {
         Kind::Graph => {
             let needed_bytes = graph_held_bytes(vector, rows.into());
-            job.shelf.spare(needed_bytes).ok_or_else(|| lack(needed_bytes))?;
+            job.file_context
+                .spare(needed_bytes)
+                .ok_or_else(|| lack(needed_bytes))?;
             (graph::scratch_least(vector.element, vector.dim), None)
         }
         Kind::Clusters => {
@@ -160,8 +162,8 @@ fn working_memory(
             // All that it lacks, or it would be tried again for what is the least of it.
             let scratch_bytes = 2 * needed.saturating_sub(job.scratch_bytes) as u64;
             let lack = |centroids| lack(centroids + scratch_bytes);
-            let count = layout::clusters(vector, rows, &room_of(job.shelf, scratch)).map_err(lack)?;
-            let metadata = job.shelf.metadata.waiting();
+            let count = layout::clusters(vector, rows, &room_of(job.file_context, scratch)).map_err(lack)?;
+            let metadata = job.file_context.metadata.waiting();
             // They find it now: what holds it for the moment shows that caches give way.
             let held = u64::from(count) * ivf::centroid_bytes(vector.metric, vector.dim);
             metadata.reserve(held).map_err(|_| lack(held))?;
@@ -169,8 +171,8 @@ fn working_memory(
             let (least, all) = ivf::centroids_beside(count.into(), scratch, vector.metric, vector.dim);
             // Scratch comes first: there is no index without.
             let room = match scratch_bytes {
-                0 => job.shelf.centroids_room(),
-                _ => job.shelf.spare_bytes().saturating_sub(scratch_bytes),
+                0 => job.file_context.centroids_room(),
+                _ => job.file_context.spare_bytes().saturating_sub(scratch_bytes),
             };
             let beside = all.min(room.saturating_sub(held)).max(least);
             let borrowed = metadata.reserve(beside).ok().filter(|_| beside > 0);
@@ -181,7 +183,7 @@ fn working_memory(
     // As much again is for the files that are written, as of all that a job has.
     let borrowed = match 2 * lacking as u64 {
         0 => None,
-        bytes => Some(job.shelf.spare(bytes).ok_or_else(|| lack(bytes))?),
+        bytes => Some(job.file_context.spare(bytes).ok_or_else(|| lack(bytes))?),
     };
     Ok(Working {
         borrowed,
@@ -201,18 +203,18 @@ pub fn graph_held_bytes(vector: &VectorField, rows: u64) -> u64 {
 const GRAPH_META_PER_DIM: u64 = 32;
 
 /// What there is for an index, with so much scratch.
-fn room_of(shelf: &Shelf, scratch: u64) -> Room {
+fn room_of(file_context: &FileContext, scratch: u64) -> Room {
     Room {
-        most: shelf.caches.consumer.cap(),
+        most: file_context.caches.consumer.cap(),
         scratch,
-        centroids: shelf.centroids_room(),
-        disk_free: shelf.storage.free_bytes().unwrap_or(0),
+        centroids: file_context.centroids_room(),
+        disk_free: file_context.storage.free_bytes().unwrap_or(0),
     }
 }
 
 /// Whether so many rows of a vector get a graph, and if so whether somebody asked for it.
-pub fn becomes_graph(vector: &VectorField, rows: u32, shelf: &Shelf) -> Option<bool> {
-    let kind = || layout::kind(vector, rows, &room_of(shelf, u64::MAX));
+pub fn becomes_graph(vector: &VectorField, rows: u32, file_context: &FileContext) -> Option<bool> {
+    let kind = || layout::kind(vector, rows, &room_of(file_context, u64::MAX));
     let graph = vector.fixed_bytes().is_some() && kind() == Kind::Graph;
     graph.then_some(vector.settings.index == IndexKind::Hnsw)
 }

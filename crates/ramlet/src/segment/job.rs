@@ -1,17 +1,17 @@
-//! What whoever writes a segment works with.
+//! The tools of a job that writes a segment.
 
 use std::sync::Arc;
 
 use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, Storage};
 
-use super::files::Shelf;
+use super::files::FileContext;
 use crate::jobs::progress::JobUnderWay;
 use crate::schema::Schema;
 
 /// What a job may use.
 pub struct Job<'a> {
-    pub shelf: &'a Shelf,
+    pub file_context: &'a FileContext,
     /// The shelf's, as far as what the job writes goes.
     pub storage: Arc<dyn Storage>,
     pub schema: &'a Schema,

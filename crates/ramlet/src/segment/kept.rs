@@ -1,4 +1,4 @@
-//! Records of one file that are kept as they were read, shortened by symbols where that is worth it.
+//! Cached records of one file, compressed by symbols where that pays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! A merge of payload indexes against their making from payloads: the files are the same to the last byte.
+//! Merging payload indexes against building them from payloads: the files must be identical.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 use serde_json::json;
 
 use super::build::build;
-use super::files::Shelf;
+use super::files::FileContext;
 use super::job::Job;
 use super::source::{Merged, Reads, RowSource};
 use super::{Segment, SegmentView};
@@ -57,7 +57,7 @@ impl RowSource for Payloads {
 }
 
 struct Bench {
-    shelf: Shelf,
+    file_context: FileContext,
     schema: Schema,
     ledger: Arc<Ledger>,
 }
@@ -65,7 +65,7 @@ struct Bench {
 impl Bench {
     fn new(schema: &Schema) -> Bench {
         let ledger = Ledger::new(64 << 20);
-        let shelf = Shelf {
+        let file_context = FileContext {
             storage: Arc::new(RamStorage::new(None)),
             cache: BlockCache::new(&ledger.consumer("block cache", 0), 0).unwrap(),
             metadata: ledger.consumer("segment metadata", 32 << 20),
@@ -74,19 +74,19 @@ impl Bench {
             graph_width: 1,
         };
         Bench {
-            shelf,
+            file_context,
             schema: schema.clone(),
             ledger,
         }
     }
 
     fn build(&self, id: u64, source: &dyn RowSource, scratch_bytes: usize) -> Arc<Segment> {
-        let mut io = IoContext::for_storage(self.shelf.storage.as_ref(), 16).unwrap();
+        let mut io = IoContext::for_storage(self.file_context.storage.as_ref(), 16).unwrap();
         let mut scratch = IndexScratch::new(AnonBuf::new(0));
         let mut job = Job {
             progress: None,
-            shelf: &self.shelf,
-            storage: self.shelf.storage.clone(),
+            file_context: &self.file_context,
+            storage: self.file_context.storage.clone(),
             schema: &self.schema,
             collection_rows: 0,
             indexing_threshold_kb: 0,
@@ -100,12 +100,12 @@ impl Bench {
         let before = self.ledger.used();
         let entry = build(id, source, &mut job).unwrap();
         assert_eq!(self.ledger.used(), before);
-        Arc::new(Segment::open(entry, &self.shelf, &self.schema, &mut io).unwrap())
+        Arc::new(Segment::open(entry, &self.file_context, &self.schema, &mut io).unwrap())
     }
 
     fn file(&self, segment: &Segment, component: Component) -> Option<Vec<u8>> {
         let name = &segment.entry.file(component)?.name;
-        let file = self.shelf.storage.open(name).unwrap();
+        let file = self.file_context.storage.open(name).unwrap();
         Some(file.as_bytes().unwrap()[..file.len() as usize].to_vec())
     }
 }
@@ -290,8 +290,12 @@ fn words_whose_table_finds_no_room_get_no_lists() {
     let schema = schema_of("prefix");
     let (rows, bench) = (long_texts(50, 900), Bench::new(&schema));
     let slot = schema.fields[0].slot;
-    let files = |bench: &Bench| bench.shelf.storage.list().unwrap();
-    let held = bench.shelf.metadata.reserve((32 << 20) - (150 << 10)).unwrap();
+    let files = |bench: &Bench| bench.file_context.storage.list().unwrap();
+    let held = bench
+        .file_context
+        .metadata
+        .reserve((32 << 20) - (150 << 10))
+        .unwrap();
     let segment = bench.build(1, &rows, 200 << 10);
     assert!(segment.text(slot).is_none());
     let left = files(&bench);

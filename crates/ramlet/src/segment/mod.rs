@@ -19,6 +19,7 @@ mod numbers;
 mod parts;
 mod records;
 mod refusals;
+mod resident_files;
 mod sink;
 mod sorter;
 mod source;
@@ -27,7 +28,6 @@ mod streams;
 mod table;
 mod text;
 mod vectors;
-mod whole;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,13 +48,14 @@ pub use by_tenant::{ByTenant, Numbers};
 use calibration::forget_calibration;
 pub use calibration::{calibration_of, note_calibration, note_sampled, was_sampled};
 pub(crate) use files::graph_width;
-pub use files::{EachRecord, RecordsFile, Shelf};
+pub use files::{EachRecord, FileContext, RecordsFile};
 pub use indexes::Lack;
 pub(crate) use indexes::becomes_graph;
 pub use job::Job;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};
+pub use resident_files::{KeptWhole, ResidentFiles};
 pub use source::{Merged, RowSource, RowsByNumber};
 use streams::RecordStream;
 pub use table::TableFile;
@@ -63,7 +64,6 @@ pub use text::{
     encoded_length,
 };
 pub use vectors::{CachedFile, RECALL, VectorColumn, check_pinned};
-pub use whole::{KeptWhole, Whole};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::SEGMENT_FILE_BYTES;
@@ -104,17 +104,17 @@ struct Body {
 
 /// A payload index, cached as a whole unless its settings say that it stays on disk. The words of a text are in its lists as well.
 fn open_field(
-    shelf: &Shelf,
+    file_context: &FileContext,
     schema: &Schema,
     segment: u64,
     file: &FileEntry,
     io: &mut IoContext,
 ) -> Result<Arc<TableFile>> {
-    let mut table = TableFile::open(shelf, segment, file, io)?;
+    let mut table = TableFile::open(file_context, segment, file, io)?;
     let mut fields = schema.fields.iter();
     let field = fields.find(|field| Some(field.slot) == file.component.slot());
     if field.is_some_and(|field| field.kind != FieldKind::Text && field.placement != Placement::Cold) {
-        table.make_cacheable(shelf, EvictionRank::Payloads);
+        table.make_cacheable(file_context, EvictionRank::Payloads);
     }
     Ok(Arc::new(table))
 }
@@ -137,12 +137,12 @@ impl Segment {
     /// allow it.
     pub fn open(
         mut entry: SegmentEntry,
-        shelf: &Shelf,
+        file_context: &FileContext,
         schema: &Schema,
         io: &mut IoContext,
     ) -> Result<Segment> {
         let id = entry.id;
-        reconsider_refusals(&mut entry.extra, shelf.caches.consumer.cap());
+        reconsider_refusals(&mut entry.extra, file_context.caches.consumer.cap());
         let one = |component| {
             entry
                 .files
@@ -152,14 +152,14 @@ impl Segment {
                     Error::corrupt(format!("segment {id}: the manifest names no {component:?} file"))
                 })
         };
-        let row_ids = RowsFile::open(shelf, id, one(Component::RowIds)?, io)?;
-        let mut ids = TableFile::open(shelf, id, one(Component::Ids)?, io)?;
-        ids.make_cacheable(shelf, EvictionRank::Payloads);
-        let id_filter = open_filter(shelf, id, one(Component::IdFilter)?)?;
-        let mut payload = RecordsFile::open(shelf, id, one(Component::Payload)?, io)?;
-        payload.make_cacheable(shelf, EvictionRank::Payloads);
-        payload.code(shelf, io);
-        let numbers = pack_numbers(&row_ids, shelf, io);
+        let row_ids = RowsFile::open(file_context, id, one(Component::RowIds)?, io)?;
+        let mut ids = TableFile::open(file_context, id, one(Component::Ids)?, io)?;
+        ids.make_cacheable(file_context, EvictionRank::Payloads);
+        let id_filter = open_filter(file_context, id, one(Component::IdFilter)?)?;
+        let mut payload = RecordsFile::open(file_context, id, one(Component::Payload)?, io)?;
+        payload.make_cacheable(file_context, EvictionRank::Payloads);
+        payload.code(file_context, io);
+        let numbers = pack_numbers(&row_ids, file_context, io);
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
@@ -168,14 +168,20 @@ impl Segment {
                 Component::Vector { slot }
                 | Component::Graph { slot }
                 | Component::VectorRecords { slot } => {
-                    let column = VectorColumn::open(shelf, &entry, schema, slot, None, io)?;
+                    let column = VectorColumn::open(file_context, &entry, schema, slot, None, io)?;
                     vectors.push(Arc::new(column));
                 }
                 Component::FieldIndex { slot } => {
-                    fields.push((slot, open_field(shelf, schema, id, file, io)?));
+                    fields.push((slot, open_field(file_context, schema, id, file, io)?));
                 }
                 Component::TextTerms { slot } => {
-                    texts.push(Arc::new(TextColumn::open(shelf, &entry, schema, slot, io)?));
+                    texts.push(Arc::new(TextColumn::open(
+                        file_context,
+                        &entry,
+                        schema,
+                        slot,
+                        io,
+                    )?));
                 }
                 _ => {}
             }
@@ -211,7 +217,7 @@ impl Segment {
     pub fn with_fields(
         &self,
         entry: SegmentEntry,
-        shelf: &Shelf,
+        file_context: &FileContext,
         schema: &Schema,
         io: &mut IoContext,
     ) -> Result<Segment> {
@@ -221,7 +227,7 @@ impl Segment {
                 let known = self.texts.iter().find(|column| column.slot == slot).cloned();
                 texts.push(match known {
                     Some(column) => column,
-                    None => Arc::new(TextColumn::open(shelf, &entry, schema, slot, io)?),
+                    None => Arc::new(TextColumn::open(file_context, &entry, schema, slot, io)?),
                 });
             }
             let Component::FieldIndex { slot } = file.component else {
@@ -234,7 +240,7 @@ impl Segment {
                 .map(|(_, table)| table.clone());
             let table = match known {
                 Some(table) => table,
-                None => open_field(shelf, schema, entry.id, file, io)?,
+                None => open_field(file_context, schema, entry.id, file, io)?,
             };
             fields.push((slot, table));
         }
@@ -269,12 +275,12 @@ impl Segment {
     pub fn with_more_of(
         &self,
         column: &VectorColumn,
-        shelf: &Shelf,
+        file_context: &FileContext,
         schema: &Schema,
         io: &mut IoContext,
     ) -> Result<Option<Segment>> {
         let slot = column.slot;
-        let better = VectorColumn::open(shelf, &self.entry, schema, slot, Some(column), io)?;
+        let better = VectorColumn::open(file_context, &self.entry, schema, slot, Some(column), io)?;
         if !better.is_better_than(column) {
             return Ok(None);
         }
@@ -308,13 +314,20 @@ impl Segment {
         &self,
         entry: SegmentEntry,
         slot: u16,
-        shelf: &Shelf,
+        file_context: &FileContext,
         schema: &Schema,
         io: &mut IoContext,
     ) -> Result<Segment> {
         let mut vectors = self.vectors.clone();
         for known in vectors.iter_mut().filter(|known| known.slot == slot) {
-            *known = Arc::new(VectorColumn::open(shelf, &entry, schema, slot, Some(known), io)?);
+            *known = Arc::new(VectorColumn::open(
+                file_context,
+                &entry,
+                schema,
+                slot,
+                Some(known),
+                io,
+            )?);
         }
         Ok(Segment {
             entry,
@@ -334,7 +347,7 @@ impl Segment {
     }
 
     /// Whether it was tried to write its index anew for this budget, in vain.
-    pub fn stays_as_it_is(&self) -> bool {
+    pub fn rebuild_was_refused(&self) -> bool {
         self.body.stays.load(Ordering::Relaxed)
     }
 
@@ -471,7 +484,7 @@ impl Segment {
     }
 
     /// Files that are kept in RAM as long as nobody else needs the memory, those that are missed most first.
-    fn cacheable(&self) -> impl Iterator<Item = (Whole, &dyn Cacheable)> {
+    fn cacheable(&self) -> impl Iterator<Item = (ResidentFiles, &dyn Cacheable)> {
         let texts = self.texts.iter().flat_map(|column| column.cacheable());
         let fields = self
             .fields
@@ -483,12 +496,12 @@ impl Segment {
             .map(|positions| positions as &dyn Cacheable);
         let tables = fields.chain(positions).chain([&self.body.ids as &dyn Cacheable]);
         texts
-            .chain(tables.map(|file| (Whole::Tables, file)))
-            .chain([(Whole::Payloads, &self.body.payload as &dyn Cacheable)])
+            .chain(tables.map(|file| (ResidentFiles::Tables, file)))
+            .chain([(ResidentFiles::Payloads, &self.body.payload as &dyn Cacheable)])
     }
 
     /// What files that could be in RAM as a whole would take of it.
-    pub fn whole_files(&self) -> impl Iterator<Item = (Whole, u64)> {
+    pub fn whole_files(&self) -> impl Iterator<Item = (ResidentFiles, u64)> {
         self.cacheable().map(|(kind, file)| (kind, file.whole_bytes()))
     }
 
@@ -498,8 +511,8 @@ impl Segment {
         held.map(|(_, file)| file.cached_bytes()).sum()
     }
 
-    fn is_spare(&self, kind: Whole) -> bool {
-        kind == Whole::Payloads && self.body.in_part.load(Ordering::Relaxed)
+    fn is_spare(&self, kind: ResidentFiles) -> bool {
+        kind == ResidentFiles::Payloads && self.body.in_part.load(Ordering::Relaxed)
     }
 
     /// Bytes of the files `kept` that aren't in RAM and could be.
@@ -533,7 +546,7 @@ impl Segment {
     }
 
     /// Whether more of the payloads could take `room` that nobody else has use for, where they aren't `kept` as a whole.
-    pub fn could_spare(&self, kept: KeptWhole, room: u64) -> bool {
+    pub fn would_save_reads(&self, kept: KeptWhole, room: u64) -> bool {
         let payload = &self.body.payload;
         match payload.is_kept_by_record() {
             _ if kept.has_payloads() => false,
@@ -756,8 +769,8 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
 
 /// Ids and versions by row, packed. None where some id isn't a number, or where they take more than what segments can't be
 /// read without leaves. What can't be read is reported by whoever reads it.
-fn pack_numbers(row_ids: &RowsFile, shelf: &Shelf, io: &mut IoContext) -> Option<[Packed; 2]> {
-    let packer = || Packer::new(&shelf.metadata.waiting(), shelf.spare_bytes() / 2).ok();
+fn pack_numbers(row_ids: &RowsFile, file_context: &FileContext, io: &mut IoContext) -> Option<[Packed; 2]> {
+    let packer = || Packer::new(&file_context.metadata.waiting(), file_context.spare_bytes() / 2).ok();
     let (mut ids, mut versions) = (packer()?, packer()?);
     let packed = row_ids.for_each(io, &mut |_, bytes| {
         let fits = match build::decode_row_id(bytes) {
@@ -773,17 +786,21 @@ fn pack_numbers(row_ids: &RowsFile, shelf: &Shelf, io: &mut IoContext) -> Option
     Some([ids.finish()?, versions.finish()?])
 }
 
-fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<(Bloom, Reservation)>> {
+fn open_filter(
+    file_context: &FileContext,
+    segment: u64,
+    entry: &FileEntry,
+) -> Result<Option<(Bloom, Reservation)>> {
     // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
     // Not where that would be data which every search needs.
-    if entry.bytes > shelf.caches.consumer.cap() / 24 {
+    if entry.bytes > file_context.caches.consumer.cap() / 24 {
         return Ok(None);
     }
     // Twice, while it is read and parsed.
-    let Some(mut reservation) = shelf.spare(2 * entry.bytes) else {
+    let Some(mut reservation) = file_context.spare(2 * entry.bytes) else {
         return Ok(None);
     };
-    let bytes = read_whole(shelf.storage.as_ref(), entry)?;
+    let bytes = read_whole(file_context.storage.as_ref(), entry)?;
     let bloom =
         Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
     reservation.shrink_to(bloom.heap_bytes() as u64);
@@ -791,7 +808,7 @@ fn open_filter(shelf: &Shelf, segment: u64, entry: &FileEntry) -> Result<Option<
 }
 
 /// The deleted rows that a manifest names.
-pub fn read_deletes(shelf: &Shelf, entry: &FileEntry, rows: u32) -> Result<RoaringBitmap> {
-    let bytes = read_whole(shelf.storage.as_ref(), entry)?;
+pub fn read_deletes(file_context: &FileContext, entry: &FileEntry, rows: u32) -> Result<RoaringBitmap> {
+    let bytes = read_whole(file_context.storage.as_ref(), entry)?;
     bitmap::decode(EnvelopeKind::Deletes, rows, &bytes).map_err(|e| bad(&entry.name, e))
 }

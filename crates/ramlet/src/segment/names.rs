@@ -1,4 +1,4 @@
-//! File names of a collection's directory. All ours are told from foreign ones by their form.
+//! File names of a collection's directory. Our files have a form that foreign ones don't.
 
 use ramlet_format::{Component, block};
 

@@ -1,4 +1,4 @@
-//! Numbers by row, packed into RAM: the ids and versions of hits without a read.
+//! Ids and versions by row, packed into RAM, so that hits need no read.
 
 use ramlet_memory::{AnonBuf, Consumer, OverBudget};
 

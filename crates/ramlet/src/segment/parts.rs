@@ -1,12 +1,11 @@
-//! Multivectors with an index: each part is a row of an index of its own kind; what its search finds names the rows that are
-//! compared whole.
+//! Multivectors with an index: each part is a row of an index of its own. Its search chooses the rows that are compared whole.
 //!
 //! A part's number is its place among all parts of the segment, in the order of the rows. A bitmap of every row's first part
 //! leads from one to the other: two bytes a row.
 
 use ramlet_index::{
-    Allowed, Hit, IndexReport, IndexScratch, MemoryUse, PartUse, Query, RowFilter, RowSet, SearchStats,
-    SeedCentroids, TopK, VectorIndex, Want,
+    Allowed, Hit, IndexReport, IndexScratch, IndexSearchParams, MemoryUse, PartUse, Query, RowFilter, RowSet,
+    SearchStats, SeedCentroids, TopK, VectorIndex,
 };
 use ramlet_io::IoContext;
 use ramlet_memory::Reservation;
@@ -129,7 +128,13 @@ impl PartsColumn {
     }
 
     /// How far a search goes; `None`: all rows are compared.
-    fn depth(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, points: usize) -> Option<Depth> {
+    fn depth(
+        &self,
+        query: &Query,
+        want: &IndexSearchParams,
+        allowed: &Allowed<'_>,
+        points: usize,
+    ) -> Option<Depth> {
         let effort = want.effort.map_or(EFFORT_USUAL, |effort| effort as usize);
         let scaled = |parts: usize| parts.saturating_mul(effort) / EFFORT_USUAL;
         let parts = scaled(points.saturating_mul(PARTS_PER_POINT).max(PARTS_MIN));
@@ -158,7 +163,7 @@ impl PartsColumn {
     fn near(
         &self,
         query: &Query,
-        (want, parts): (&Want, usize),
+        (want, parts): (&IndexSearchParams, usize),
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -336,7 +341,7 @@ impl VectorIndex for PartsColumn {
     fn search(
         &self,
         query: &Query,
-        want: &Want,
+        want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -378,7 +383,7 @@ impl VectorIndex for PartsColumn {
         }
     }
 
-    fn search_bytes(&self, query: &Query, want: &Want, allowed: &Allowed<'_>, k: usize) -> u64 {
+    fn search_bytes(&self, query: &Query, want: &IndexSearchParams, allowed: &Allowed<'_>, k: usize) -> u64 {
         self.depth(query, want, allowed, k).map_or(0, |depth| {
             // The parts of the rows that a bitmap names are a bitmap too.
             self.parts.search_bytes(query, want, allowed, depth.parts_most)

@@ -1,8 +1,7 @@
-//! A column of vectors that differ in length: sparse ones and several in one row. What is searched beside it is another file's
-//! business; this one keeps them by row.
+//! A column of vectors of different length, by row: sparse vectors and multivectors. Other files have their indexes.
 
 use ramlet_index::{
-    Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, TopK, VectorIndex, Want,
+    Allowed, IndexError, IndexScratch, IndexSearchParams, MemoryUse, Query, SearchStats, TopK, VectorIndex,
 };
 use ramlet_io::{IoContext, PAGE};
 use ramlet_memory::AnonBuf;
@@ -149,7 +148,7 @@ impl VectorIndex for RecordsColumn {
     fn search(
         &self,
         query: &Query,
-        _: &Want,
+        _: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -160,7 +159,7 @@ impl VectorIndex for RecordsColumn {
         self.compare(listed, query, allowed, scratch, io, top)
     }
 
-    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+    fn search_bytes(&self, _: &Query, _: &IndexSearchParams, _: &Allowed<'_>, _: usize) -> u64 {
         0
     }
 

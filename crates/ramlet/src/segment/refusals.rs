@@ -1,5 +1,5 @@
-//! Indexes that a segment was written without, for want of memory: kept with the segment, told in the collection's status, and tried
-//! again in a larger budget, or once when what they lacked is there.
+//! Indexes missing for lack of memory: recorded with the segment, shown in the collection's status, and retried when the memory is free or the
+//! budget larger.
 
 use ramlet_format::manifest::SegmentEntry;
 use serde_json::{Value, json};

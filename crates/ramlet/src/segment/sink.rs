@@ -1,4 +1,4 @@
-//! A segment file being written: collects what a format writer emits, appends it in large pieces, keeps size and checksum.
+//! Writes a segment file: collects a format writer's output, appends it in large pieces, and keeps size and checksum.
 
 use ramlet_format::manifest::FileEntry;
 use ramlet_format::sorted::SortedWriter;

@@ -1,4 +1,4 @@
-//! Where a new segment's rows come from: a memtable, or segments that are merged.
+//! The source of a new segment's rows: a memtable, or merged segments.
 //!
 //! Columns are read one after another, so that a job holds one column's buffers at a time.
 

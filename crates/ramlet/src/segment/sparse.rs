@@ -9,13 +9,13 @@ use ramlet_format::component::Component;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::sorted::SortedWriter;
 use ramlet_index::{
-    Allowed, IndexError, IndexScratch, MemoryUse, Query, SearchStats, SparseRow, TopK, VectorIndex, Want,
-    sparse_distance,
+    Allowed, IndexError, IndexScratch, IndexSearchParams, MemoryUse, Query, SearchStats, SparseRow, TopK,
+    VectorIndex, sparse_distance,
 };
 use ramlet_io::{IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
-use super::files::Shelf;
+use super::files::FileContext;
 use super::job::Job;
 use super::names::{seed, segment_file};
 use super::records::{RecordsColumn, index_failure, rows_of_records};
@@ -51,7 +51,7 @@ struct Term {
 impl SparseColumn {
     /// `None`: the segment has no lists of this vector.
     pub fn open(
-        shelf: &Shelf,
+        file_context: &FileContext,
         entry: &SegmentEntry,
         slot: u16,
         rows: RecordsColumn,
@@ -66,8 +66,8 @@ impl SparseColumn {
         };
         Ok(Ok(SparseColumn {
             rows,
-            lists: TableFile::open(shelf, entry.id, lists, io)?,
-            terms: TableFile::open(shelf, entry.id, terms, io)?,
+            lists: TableFile::open(file_context, entry.id, lists, io)?,
+            terms: TableFile::open(file_context, entry.id, terms, io)?,
             segment_rows: entry.rows,
         }))
     }
@@ -206,7 +206,7 @@ impl VectorIndex for SparseColumn {
     fn search(
         &self,
         query: &Query,
-        want: &Want,
+        want: &IndexSearchParams,
         allowed: &mut Allowed<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
@@ -228,7 +228,7 @@ impl VectorIndex for SparseColumn {
         self.search_lists(&terms, allowed, &mut scratch.stats, (io, &mut buf), top)
     }
 
-    fn search_bytes(&self, _: &Query, _: &Want, _: &Allowed<'_>, _: usize) -> u64 {
+    fn search_bytes(&self, _: &Query, _: &IndexSearchParams, _: &Allowed<'_>, _: usize) -> u64 {
         Sums::BYTES + 17 * PAGE as u64
     }
 

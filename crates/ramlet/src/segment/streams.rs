@@ -1,4 +1,4 @@
-//! Files of segments read once from front to back by something that reads several of them side by side: a merge.
+//! Segment files read once from front to back, several of them in parallel, by a merge.
 
 use std::borrow::Borrow;
 

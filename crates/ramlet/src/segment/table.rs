@@ -1,4 +1,4 @@
-//! Sorted keys of a segment, opened: payload indexes, ids, words.
+//! Open tables of sorted keys: payload indexes, ids, words.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::{AnonBuf, Reservation};
 
-use super::files::{Cacheable, Shelf, bad, make_cacheable, open};
+use super::files::{Cacheable, FileContext, bad, make_cacheable, open};
 use super::streams::KeyStream;
 use crate::error::{Error, Result};
 use crate::memory::eviction::EvictionRank;
@@ -53,9 +53,14 @@ fn keys_within(
 }
 
 impl TableFile {
-    pub fn open(shelf: &Shelf, segment: u64, entry: &FileEntry, io: &mut IoContext) -> Result<TableFile> {
-        let opened = open(shelf, segment, entry, io)?;
-        let heap = shelf.metadata.reserve(opened.footer.index_bytes)?;
+    pub fn open(
+        file_context: &FileContext,
+        segment: u64,
+        entry: &FileEntry,
+        io: &mut IoContext,
+    ) -> Result<TableFile> {
+        let opened = open(file_context, segment, entry, io)?;
+        let heap = file_context.metadata.reserve(opened.footer.index_bytes)?;
         let payload = opened.index(io)?;
         let index = SortedIndex::parse(&opened.footer, &payload).map_err(|e| bad(&entry.name, e))?;
         Ok(TableFile {
@@ -67,8 +72,8 @@ impl TableFile {
     }
 
     /// From now on [`Cacheable::fill`] may be called.
-    pub fn make_cacheable(&mut self, shelf: &Shelf, rank: EvictionRank) {
-        make_cacheable(&mut self.file, shelf, rank);
+    pub fn make_cacheable(&mut self, file_context: &FileContext, rank: EvictionRank) {
+        make_cacheable(&mut self.file, file_context, rank);
     }
 
     /// All keys, ascending.

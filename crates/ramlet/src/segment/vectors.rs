@@ -1,4 +1,4 @@
-//! A segment's vectors, opened: which of the files that the build wrote go to RAM is decided here, by the room there is.
+//! A segment's open vectors. The free room decides here which of the files go to RAM.
 //!
 //! | in RAM | a search |
 //! |---|---|
@@ -31,13 +31,13 @@ use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
-use super::files::{Positions, RecordsFile, Shelf, bad, open_index_rows};
+use super::files::{FileContext, Positions, RecordsFile, bad, open_index_rows};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{self, Rows, codes_bytes, wants_other_codes, was_built_for_another_budget};
+use crate::layout::{self, Rows, codes_bytes, needs_other_codes, was_built_for_another_budget};
 use crate::memory::eviction::{EvictionRank, VectorRoom};
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
@@ -141,7 +141,7 @@ fn rank(component: Component) -> EvictionRank {
 
 impl Files {
     fn open(
-        shelf: &Shelf,
+        file_context: &FileContext,
         entry: &SegmentEntry,
         schema: &Schema,
         slot: u16,
@@ -176,7 +176,7 @@ impl Files {
                     if !field.settings.may_cache_codes() => {}
                 _ => files
                     .parts
-                    .push((component, open_index_rows(shelf, entry.id, file, io)?)),
+                    .push((component, open_index_rows(file_context, entry.id, file, io)?)),
             }
         }
         Ok(files)
@@ -263,20 +263,25 @@ impl Files {
 
     /// Takes the best level that there is room for into RAM, beside what was cached `before` or in its place. Where memory
     /// has run short meanwhile, the next best one: a part of a level may be worse.
-    fn take(&self, before: &[CachedFile], shelf: &Shelf, io: &mut IoContext) -> Result<Vec<CachedFile>> {
+    fn take(
+        &self,
+        before: &[CachedFile],
+        file_context: &FileContext,
+        io: &mut IoContext,
+    ) -> Result<Vec<CachedFile>> {
         let (mut held, mut first) = (before.to_vec(), 0);
         loop {
-            let free = shelf.caches.consumer.available();
-            let level = self.choose_from(first, free + shelf.caches.below(EvictionRank::Rows), &held);
+            let free = file_context.caches.consumer.available();
+            let level = self.choose_from(first, free + file_context.caches.below(EvictionRank::Rows), &held);
             let lacking = self.bytes(level, &held).saturating_sub(free);
             if lacking > 0 {
-                shelf.caches.give_way(EvictionRank::Rows, lacking);
+                file_context.caches.evict_below(EvictionRank::Rows, lacking);
             }
             // What the new level has no use for makes room for what it has.
             for cached in held.iter().filter(|cached| !level.has(cached.component)) {
                 cached.rows.release(u64::MAX);
             }
-            let cached_files = load(self, level, &held, shelf, io)?;
+            let cached_files = load(self, level, &held, file_context, io)?;
             if cached_files.len() == level.parts().count() {
                 return Ok(cached_files);
             }
@@ -285,18 +290,20 @@ impl Files {
     }
 
     /// What a level leaves over, with nothing in RAM yet.
-    fn spare(&self, level: Level, shelf: &Shelf) -> Result<Option<CachedFile>> {
+    fn spare(&self, level: Level, file_context: &FileContext) -> Result<Option<CachedFile>> {
         let component = Component::Residual { slot: self.slot };
         let Some(file) = self.file(component).filter(|_| level.leaves_rest()) else {
             return Ok(None);
         };
-        let rows = match CachedRows::empty(file, &shelf.caches.consumer) {
+        let rows = match CachedRows::empty(file, &file_context.caches.consumer) {
             Ok(rows) => rows,
             // Without addresses it is done without.
             Err(IndexError::OverBudget(_)) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        shelf.caches.register(EvictionRank::Spare, rows.reclaimable());
+        file_context
+            .caches
+            .register(EvictionRank::Spare, rows.reclaimable());
         let file = file.clone();
         Ok(Some(CachedFile {
             component,
@@ -309,7 +316,7 @@ impl Files {
 impl VectorColumn {
     /// Opens a vector's files; what goes to RAM is chosen by the room there is, and `known` kept of what is there already.
     pub fn open(
-        shelf: &Shelf,
+        file_context: &FileContext,
         entry: &SegmentEntry,
         schema: &Schema,
         slot: u16,
@@ -318,14 +325,14 @@ impl VectorColumn {
     ) -> Result<VectorColumn> {
         let files = match known {
             Some(known) => known.files.clone(),
-            None => Files::open(shelf, entry, schema, slot, io)?,
+            None => Files::open(file_context, entry, schema, slot, io)?,
         };
         let before = known.map_or(&[][..], |known| &known.cached_files);
-        let cached_files = files.take(before, shelf, io)?;
+        let cached_files = files.take(before, file_context, io)?;
         let level = level_of(&cached_files);
         let known_spare = known.and_then(|known| known.spare.clone());
         let spare = match known_spare.filter(|_| level.leaves_rest()) {
-            None => files.spare(level, shelf)?,
+            None => files.spare(level, file_context)?,
             spare => spare,
         };
         let id = entry.id;
@@ -334,10 +341,10 @@ impl VectorColumn {
                 Error::corrupt(format!("segment {id}: the manifest names no {component:?} file"))
             })
         };
-        let rows_of = |component, io: &mut IoContext| open_index_rows(shelf, id, one(component)?, io);
+        let rows_of = |component, io: &mut IoContext| open_index_rows(file_context, id, one(component)?, io);
         let metadata = |file: &FileEntry| -> Result<AnonBuf> {
-            let mut bytes = AnonBuf::reserved(&shelf.metadata.waiting(), file.bytes as usize)?;
-            read_into(shelf.storage.as_ref(), file, &mut bytes)?;
+            let mut bytes = AnonBuf::reserved(&file_context.metadata.waiting(), file.bytes as usize)?;
+            read_into(file_context.storage.as_ref(), file, &mut bytes)?;
             Ok(bytes)
         };
         let field = schema.vectors.iter().find(|field| field.slot == slot);
@@ -347,12 +354,12 @@ impl VectorColumn {
         let mut positions = known.and_then(|known| known.positions.clone());
         let mut positions_of = |io: &mut IoContext| -> Result<ramlet_index::RowsFile> {
             let file = one(Component::Position { slot })?;
-            let opened = || Positions::open(shelf, id, file, stays, io);
+            let opened = || Positions::open(file_context, id, file, stays, io);
             let known = positions.take().map_or_else(opened, Ok)?;
             Ok(positions.insert(known).rows.clone())
         };
         let is_multi = field.is_some_and(|field| field.kind == VectorKind::Multi);
-        let (present, heap) = open_presence(shelf, entry, slot)?;
+        let (present, heap) = open_presence(file_context, entry, slot)?;
         let mut clusters = |io: &mut IoContext| -> Result<Option<Ivf>> {
             let Some(centroids) = entry.file(Component::Centroids { slot }) else {
                 return Ok(None);
@@ -378,22 +385,22 @@ impl VectorColumn {
             let rows = present
                 .as_ref()
                 .map_or(entry.rows, |present| present.len() as u32);
-            let mut file = RecordsFile::open(shelf, id, records, io)?;
+            let mut file = RecordsFile::open(file_context, id, records, io)?;
             let starts = entry.file(Component::PartStarts { slot });
-            let fits = is_multi && schema.may_cache(slot) && records.bytes <= shelf.pinnable_now();
+            let fits = is_multi && schema.may_cache(slot) && records.bytes <= file_context.pinnable_now();
             // Beside an index few of them are read.
             if fits && starts.is_none() {
-                file.pin(&shelf.pinned, io)?;
+                file.pin(&file_context.pinned, io)?;
             }
             let records = RecordsColumn::new(file, rows);
             match (starts, clusters(io)?) {
                 (Some(starts), Some(parts)) => {
                     kinds.extend(parts.kinds());
                     coded_rows = parts.rows();
-                    let map = open_parts(shelf, starts, present.clone(), parts.rows())?;
+                    let map = open_parts(file_context, starts, present.clone(), parts.rows())?;
                     Box::new(PartsColumn::new(records, Box::new(parts), map))
                 }
-                _ => match SparseColumn::open(shelf, entry, slot, records, io)? {
+                _ => match SparseColumn::open(file_context, entry, slot, records, io)? {
                     Ok(column) => Box::new(column),
                     Err(rows) => Box::new(rows),
                 },
@@ -403,7 +410,13 @@ impl VectorColumn {
             let positions = positions_of(io)?;
             let graph = Graph::open(nodes, positions, metadata(meta)?, recall)?;
             let known = known.and_then(|known| known.graph.clone());
-            let graph = graph_in_ram(graph.with_width(shelf.graph_width), field, known, shelf, io)?;
+            let graph = graph_in_ram(
+                graph.with_width(file_context.graph_width),
+                field,
+                known,
+                file_context,
+                io,
+            )?;
             graph_ram = graph.in_ram().cloned();
             Box::new(graph)
         } else if let Some(ivf) = clusters(io)? {
@@ -421,7 +434,7 @@ impl VectorColumn {
             }))
         };
         let by_tenant = match entry.file(Component::VectorByTenant { slot }) {
-            Some(file) => Some(Flat::new(open_index_rows(shelf, id, file, io)?)),
+            Some(file) => Some(Flat::new(open_index_rows(file_context, id, file, io)?)),
             None => None,
         };
         Ok(VectorColumn {
@@ -486,7 +499,7 @@ impl VectorColumn {
 
     /// Whether it has clusters, with other codes than `field`'s settings ask for now.
     pub fn has_other_codes(&self, field: &VectorField) -> bool {
-        matches!(self.index.kind(), "ivf" | "parts") && wants_other_codes(field, &self.kinds)
+        matches!(self.index.kind(), "ivf" | "parts") && needs_other_codes(field, &self.kinds)
     }
 
     /// Whether its clusters got their codes in another budget than one of which `most` bytes may be cached, and would serve
@@ -519,10 +532,10 @@ impl VectorColumn {
 
     /// Whether each search reads whole clusters for want of codes.
     pub fn is_bare(&self) -> bool {
-        let is_coarse = |component: &Component| rank(*component) == EvictionRank::Codes;
-        let has_codes = |cached: &CachedFile| is_coarse(&cached.component) && cached.bytes() > 0;
+        let is_first_stage = |component: &Component| rank(*component) == EvictionRank::Codes;
+        let has_codes = |cached: &CachedFile| is_first_stage(&cached.component) && cached.bytes() > 0;
         let mut files = self.files.parts.iter();
-        !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_coarse(component))
+        !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_first_stage(component))
     }
 
     /// What is missing of it, the most needed first.
@@ -562,7 +575,7 @@ impl VectorColumn {
     }
 
     /// Whether `room` that nobody else has use for would spare reads.
-    pub fn could_spare(&self, room: u64) -> bool {
+    pub fn would_save_reads(&self, room: u64) -> bool {
         let lacks = |spare: &CachedFile| spare.missing() > 0 && room >= spare.least();
         self.spare.as_ref().is_some_and(lacks)
     }
@@ -626,7 +639,7 @@ impl CachedFile {
 }
 
 /// Refuses further points when what the settings want in RAM always would take more than can ever be there.
-pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
+pub fn check_pinned(file_context: &FileContext, schema: &Schema, points: u64) -> Result<()> {
     let per_row = |field: &VectorField| {
         let rows = match field.settings.rows {
             Some(Placement::Pinned) => field.row_bytes() as u64 + 4,
@@ -644,7 +657,7 @@ pub fn check_pinned(shelf: &Shelf, schema: &Schema, points: u64) -> Result<()> {
         .map(per_row)
         .sum::<u64>()
         .saturating_mul(points);
-    let most = shelf.caches.consumer.cap();
+    let most = file_context.caches.consumer.cap();
     match wanted <= most {
         true => Ok(()),
         false => Err(Error::new(
@@ -668,7 +681,7 @@ fn graph_in_ram(
     graph: Graph,
     field: Option<&VectorField>,
     known: Option<GraphInRam>,
-    shelf: &Shelf,
+    file_context: &FileContext,
     io: &mut IoContext,
 ) -> Result<Graph> {
     let Some(field) = field.filter(|field| field.settings.graph != Some(Placement::Cold)) else {
@@ -687,15 +700,15 @@ fn graph_in_ram(
     if let Some(known) = known.filter(|known| forms.clone().any(|form| form == known.form())) {
         return Ok(graph.with_ram(known));
     }
-    let room = shelf.pinnable_now();
+    let room = file_context.pinnable_now();
     let Some(form) = forms.find(|form| graph.ram_bytes(*form) <= room) else {
         return Ok(graph);
     };
-    let loaded = AnonBuf::reserved(&shelf.pinned, BUFFER_BYTES)
+    let loaded = AnonBuf::reserved(&file_context.pinned, BUFFER_BYTES)
         .map_err(IndexError::from)
         .and_then(|buf| {
             let mut scratch = IndexScratch::new(buf);
-            graph.in_ram_of(form, &shelf.pinned, &mut scratch, io)
+            graph.in_ram_of(form, &file_context.pinned, &mut scratch, io)
         });
     match loaded {
         Ok(ram) => Ok(graph.with_ram(ram)),
@@ -710,7 +723,7 @@ fn load(
     files: &Files,
     level: Level,
     known: &[CachedFile],
-    shelf: &Shelf,
+    file_context: &FileContext,
     io: &mut IoContext,
 ) -> Result<Vec<CachedFile>> {
     let mut cached_files = Vec::new();
@@ -728,12 +741,12 @@ fn load(
             true => CachedRows::load_some,
             false => CachedRows::load,
         };
-        let rows = match load(file, &shelf.caches.consumer, io, &mut buf) {
+        let rows = match load(file, &file_context.caches.consumer, io, &mut buf) {
             Ok(rows) => rows,
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(error.into()),
         };
-        shelf.caches.register(rank(component), rows.reclaimable());
+        file_context.caches.register(rank(component), rows.reclaimable());
         cached_files.push(CachedFile {
             component,
             file: file.clone(),
@@ -794,28 +807,28 @@ fn kind_of(cached: &CachedFile, dims: usize, segment_rows: u32) -> Result<CodeKi
 
 /// From parts to rows. A copy of the rows that have the vector is as large as the bitmap of first parts at most.
 fn open_parts(
-    shelf: &Shelf,
+    file_context: &FileContext,
     starts: &FileEntry,
     present: Option<RoaringBitmap>,
     parts: u32,
 ) -> Result<PartMap> {
     let copy = present.as_ref().map_or(0, RoaringBitmap::serialized_size) as u64;
-    let heap = shelf.metadata.waiting().reserve(starts.bytes + copy)?;
-    let bytes = read_whole(shelf.storage.as_ref(), starts)?;
+    let heap = file_context.metadata.waiting().reserve(starts.bytes + copy)?;
+    let bytes = read_whole(file_context.storage.as_ref(), starts)?;
     let first = bitmap::decode(EnvelopeKind::Presence, parts, &bytes).map_err(|e| bad(&starts.name, e))?;
     Ok(PartMap::new(first, present, parts, heap))
 }
 
 fn open_presence(
-    shelf: &Shelf,
+    file_context: &FileContext,
     entry: &SegmentEntry,
     slot: u16,
 ) -> Result<(Option<RoaringBitmap>, Option<Reservation>)> {
     let Some(file) = entry.file(Component::Presence { slot }) else {
         return Ok((None, None));
     };
-    let heap = shelf.metadata.waiting().reserve(file.bytes)?;
-    let bytes = read_whole(shelf.storage.as_ref(), file)?;
+    let heap = file_context.metadata.waiting().reserve(file.bytes)?;
+    let bytes = read_whole(file_context.storage.as_ref(), file)?;
     let rows = bitmap::decode(EnvelopeKind::Presence, entry.rows, &bytes).map_err(|e| bad(&file.name, e))?;
     Ok((Some(rows), Some(heap)))
 }

@@ -1,4 +1,4 @@
-//! What the settings of a collection say about searching its vectors: which index, which codes, where their parts lie.
+//! Search settings of a collection's vectors: index, codes, and placement of their parts.
 //!
 //! They are kept as they came ([`crate::CollectionConfig::other`], [`crate::VectorParams::other`]) and shown so; here they
 //! get their types. A vector's own setting goes before the collection's.

@@ -1,4 +1,4 @@
-//! Where a component's bytes lie while they are served.
+//! Placement of a component's bytes: RAM or disk.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `quantization_config`: the codes that a user asks for, and what they are here.
+//! `quantization_config`: the requested codes, and the codes that implement them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `strict_mode_config`: what a collection refuses though the engine could do it.
+//! `strict_mode_config`: requests that a collection refuses although the engine could run them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Shards have the settings of their collection: the same vectors and payload indexes, in the same slots, so that one view fits all.
+//! Aligns shards with their collection: the same vectors and payload indexes, in the same slots, so that one view fits all.
 
 use std::sync::Arc;
 

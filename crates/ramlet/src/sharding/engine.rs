@@ -1,4 +1,4 @@
-//! Shard keys that come and go. A key is there from the commit of the catalog on that lists it, and gone from the one on that doesn't.
+//! Creating and dropping shard keys. A key exists from the catalog commit that lists it until the one that doesn't.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

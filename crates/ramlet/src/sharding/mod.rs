@@ -1,4 +1,4 @@
-//! Collections whose users say by keys where points go (`sharding_method: custom` of the API).
+//! Custom sharding (`sharding_method: custom`): users place points by shard keys.
 //!
 //! The points of a key are a shard: a directory, log and segments of its own, like a collection's. Under the collection's name stands one
 //! more directory, with the settings and without points. A reader gets one view of the shards that it asks for, so nothing that reads knows of keys;

@@ -1,4 +1,4 @@
-//! A point that several shards hold comes once in an answer, as in the API: what comes first of it.
+//! Returns a point that several shards hold once, as in the API: the first occurrence.
 
 use std::collections::BTreeSet;
 

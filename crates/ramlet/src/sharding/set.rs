@@ -1,4 +1,4 @@
-//! The shards of a collection, and what a reader sees of them.
+//! The shards of a collection, and a reader's view of them.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

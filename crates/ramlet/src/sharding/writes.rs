@@ -1,4 +1,4 @@
-//! A change that goes to several shards: each does it by itself, and who waits is told when all have.
+//! A change of several shards: each applies it alone, and the caller is answered when all are done.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,11 +24,11 @@ impl JoinedWrites {
     /// What to tell of one part.
     pub fn part(self: &Arc<Self>) -> Completion {
         let joined = self.clone();
-        Box::new(move |result| joined.told(result))
+        Box::new(move |result| joined.complete(result))
     }
 
     /// The first failure stays; of what was done the last number does.
-    pub fn told(&self, result: Result<UpdateResult>) {
+    pub fn complete(&self, result: Result<UpdateResult>) {
         let mut outcome = whole(&self.outcome);
         outcome.1 = Some(match (outcome.1.take(), result) {
             (Some(Err(first)), _) => Err(first),

@@ -1,4 +1,4 @@
-//! Where snapshots lie: a directory with one of its own for each collection, those of everything beside them.
+//! The snapshot directory: one subdirectory for each collection, and whole-storage snapshots beside them.
 //!
 //! A collection's directory is its name with every byte but `A-Z a-z 0-9 _ - .` as `%XX` (a dot in front too), as in a URL;
 //! beyond 200 bytes it is cut and a hash takes the place of the rest. Beside `NAME.snapshot` lies `NAME.snapshot.checksum`,

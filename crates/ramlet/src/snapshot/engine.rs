@@ -1,4 +1,4 @@
-//! The engine's calls about snapshots. All of them block; none knows of a protocol or reads a clock.
+//! The engine's snapshot calls. All of them block; none knows a protocol or reads a clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

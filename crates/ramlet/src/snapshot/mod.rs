@@ -1,4 +1,4 @@
-//! Snapshots: one file with all that a collection (or every collection) is at one moment, and the way back.
+//! Snapshots: one file with a collection (or all) at one moment, and restoring it.
 //!
 //! Taking one holds the writer's lock only while a view is taken and the segments' files are opened; what is open is not
 //! disturbed by merges that remove it. Then the file is written while writes go on: the rows of the memtables as groups

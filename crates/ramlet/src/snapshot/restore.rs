@@ -1,4 +1,4 @@
-//! One collection out of a snapshot, into an empty directory: then it is opened as any other.
+//! Restores one collection from a snapshot into an empty directory; then it is opened as usual.
 
 use ramlet_format::Component;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
@@ -32,7 +32,7 @@ pub fn build(
     fits: Fits<'_>,
     work: &mut Workspace,
 ) -> Result<()> {
-    let storage = parts.shelf.storage.as_ref();
+    let storage = parts.file_context.storage.as_ref();
     let _held = work.memory.reserve(frame.bytes * SNAPSHOT_LIST_FACTOR)?;
     let body = reader.body(frame)?;
     let mut manifest = Manifest::decode(&body).map_err(|e| refused(&e))?;
@@ -46,7 +46,7 @@ pub fn build(
     check_names(&manifest)?;
     check_disk(storage, reader.bytes())?;
 
-    let mut log = Log::create(parts.shelf.storage.clone(), 1, parts.shared.log_setup())?;
+    let mut log = Log::create(parts.file_context.storage.clone(), 1, parts.shared.log_setup())?;
     let mut next = reader.next()?;
     while next.kind == FrameKind::Changes {
         let group = group(reader, &next, &schema, work)?;

@@ -1,4 +1,4 @@
-//! What can be read of a collection that can't be opened, as a snapshot.
+//! Writes the readable part of a collection that can't be opened as a snapshot.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::jobs::Settings;
 use crate::panics::guarded;
 use crate::recovery::catalog::is_directory_id;
 use crate::recovery::manifest_store::{self, Generations};
-use crate::recovery::verify::{VERIFY_MEMORY, segment_is_sound, shelf_of, whole_file};
+use crate::recovery::verify::{VERIFY_MEMORY, file_context_of, segment_is_sound, whole_file};
 use crate::schema::Schema;
 use crate::write::log::Log;
 
@@ -49,7 +49,7 @@ pub fn salvage(
         .map_err(|e| Error::corrupt(format!("settings: {e}")))?;
     let schema = Schema::new(&settings.config, &settings.slots)?;
     let logs = manifest.clone();
-    let shelf = shelf_of(directory.clone())?;
+    let file_context = file_context_of(directory.clone())?;
     let mut io = IoContext::for_storage(directory.as_ref(), 16)?;
     manifest.segments.retain_mut(|entry| {
         drop_damaged_deletes(directory.as_ref(), entry, &mut found.lost);
@@ -57,7 +57,7 @@ pub fn salvage(
             entry
                 .all_files()
                 .try_for_each(|file| whole_file(directory.as_ref(), file).map_err(|e| e.at(&file.name)))?;
-            segment_is_sound(entry, &shelf, &schema, &mut io)
+            segment_is_sound(entry, &file_context, &schema, &mut io)
         });
         if let Err(e) = &sound {
             let (id, live) = (entry.id, entry.live);

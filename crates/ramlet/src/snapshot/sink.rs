@@ -1,4 +1,4 @@
-//! Writing a snapshot's file: under a passing name, its checksum beside it, then its own name.
+//! Writes a snapshot file under a temporary name with its checksum beside it, then renames it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reading a snapshot's file, frame by frame.
+//! Reads a snapshot file frame by frame.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One collection into a snapshot.
+//! Writes one collection into a snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Moment {
         }
         let count: usize = writer.segments.iter().map(|s| s.segment.entry.files.len()).sum();
         let held = memory.reserve(count as u64 * SEGMENT_FILE_BYTES)?;
-        let storage = &core.shelf.storage;
+        let storage = &core.file_context.storage;
         // Under the lock: a job removes files only after a commit, and that needs the lock.
         let open = |view: &SegmentView| {
             let files = view.segment.entry.files.iter();

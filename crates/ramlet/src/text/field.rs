@@ -1,4 +1,4 @@
-//! The texts of a payload index: its options as the API has them, and the tokenizer that follows from them.
+//! The texts of a payload index: the API's options, and the tokenizer that they select.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -136,7 +136,7 @@ impl TextField {
         }
         if field.options.tokenizer != Some(TokenizerKind::Unicode) {
             return Err(bad(
-                "`language` goes with the default tokenizer; leave `tokenizer` out, or give `stemmer` and `stopwords`",
+                "`language` needs the default tokenizer: omit `tokenizer`, or give `stemmer` and `stopwords`",
             ));
         }
         Ok(())

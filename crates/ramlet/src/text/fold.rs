@@ -1,4 +1,4 @@
-//! Letters with marks, and other forms of letters, digits and punctuation, as those of ASCII.
+//! ASCII folding of letters with marks, and of other forms of letters, digits and punctuation.
 //!
 //! `fold.txt` has Lucene's mapping (`ASCIIFoldingFilter`), which the API's is: a line is what characters become, and which these are.
 

@@ -1,4 +1,4 @@
-//! What people take for one letter (Unicode Standard Annex 29, "Grapheme Cluster Boundaries"): with its marks, or an emoji of several.
+//! Grapheme clusters (Unicode Standard Annex 29, "Grapheme Cluster Boundaries"): a letter with its marks, or an emoji of several characters.
 
 use icu_segmenter::GraphemeClusterSegmenter;
 

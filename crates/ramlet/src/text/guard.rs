@@ -1,4 +1,4 @@
-//! Where the code of others works on texts of users: what it panics on must not end a thread.
+//! Guards third-party code that analyses users' texts: its panics must not end a thread.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,9 +12,7 @@ thread_local! {
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work)).ok();
     if outcome.is_none() && !IS_TOLD.replace(true) {
-        tracing::warn!(
-            "text analysis failed on a word; such words are indexed and searched as they are written"
-        );
+        tracing::warn!("text analysis failed on a word; such words are indexed and searched unchanged");
     }
     outcome
 }

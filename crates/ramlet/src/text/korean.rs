@@ -1,4 +1,4 @@
-//! Particles of Korean: they are written onto the word that they belong to.
+//! Korean particles, which are written onto the word before them.
 //!
 //! A rule of thumb instead of a dictionary of morphemes, which would be of tens of megabytes: what ends as a particle loses it, again and again, down to two
 //! syllables. So a noun that ends as a particle itself loses that too (`고양이`, a cat, becomes `고양`), with its particles as without: it is found.

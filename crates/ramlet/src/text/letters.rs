@@ -1,4 +1,4 @@
-//! Rules of one language about letters that stand for one another, and about what is written onto words.
+//! A language's rules for equivalent letters and for suffixes.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What became of words lately: a text's words are mostly those of the texts before it, and stemming takes longer than looking one up.
+//! A memo of recently stemmed words: a text repeats the words of the texts before it, and stemming takes longer than a look-up.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! How a text is cut into tokens, in the API's words.
+//! The API's tokenizer options.
 
 use serde::Deserialize;
 

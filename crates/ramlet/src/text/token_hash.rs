@@ -1,4 +1,4 @@
-//! Hashes of tokens of which many are the beginnings of one long word: what two have in common is hashed once.
+//! Hashes of tokens, many of which are prefixes of one long word: a common prefix is hashed once.
 
 use ramlet_format::hash::{Xxh64, hash64};
 

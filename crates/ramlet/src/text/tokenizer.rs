@@ -1,4 +1,4 @@
-//! Cuts a text into tokens: the same for documents and queries, but for prefixes.
+//! Tokenizes a text, the same for documents and queries except for prefixes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

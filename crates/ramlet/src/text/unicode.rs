@@ -1,4 +1,4 @@
-//! The default way to cut texts: words of any scripts side by side, in one form ([`NormalForm`]), and what people write into words besides letters.
+//! The default tokenizer: words of all scripts in a normal form ([`NormalForm`]), and characters other than letters inside words.
 //!
 //! The rules, each with a test below. A *main* token is in texts and queries, a *further* one in texts only: what is asked for in the one way is found where
 //! it is written in the other. Places count runs of letters and digits, and each run that is no main token is a further one at its place, so that whatever finds a
@@ -419,7 +419,7 @@ impl<'a> Rules<'a> {
         let (text, run) = (self.text, self.str(at));
         by_dictionary(run, &mut |word| {
             let start = word.as_ptr().addr() - text.as_ptr().addr();
-            self.tell(word, start..start + word.len(), false);
+            self.emit(word, start..start + word.len(), false);
             self.pass(1);
         });
         at + 1
@@ -468,7 +468,7 @@ impl<'a> Rules<'a> {
     }
 
     fn main(&mut self, text: &str, runs: Range<usize>) {
-        self.tell(text, self.range(runs), false);
+        self.emit(text, self.range(runs), false);
     }
 
     fn main_joined(&mut self, parts: &[&str], runs: Range<usize>) {
@@ -479,13 +479,13 @@ impl<'a> Rules<'a> {
         let mut joined = std::mem::take(&mut self.cutter.joined);
         joined.clear();
         joined.extend(parts.iter().copied());
-        self.tell(&joined, self.range(runs), is_further);
+        self.emit(&joined, self.range(runs), is_further);
         self.cutter.joined = joined;
     }
 
     fn further(&mut self, text: &str, runs: Range<usize>) {
         if self.cutter.side == Side::Document {
-            self.tell(text, self.range(runs), true);
+            self.emit(text, self.range(runs), true);
         }
     }
 
@@ -504,7 +504,7 @@ impl<'a> Rules<'a> {
         self.cutter.place = self.cutter.place.saturating_add(runs);
     }
 
-    fn tell(&mut self, text: &str, from: Range<usize>, is_further: bool) {
+    fn emit(&mut self, text: &str, from: Range<usize>, is_further: bool) {
         let place = self.cutter.place;
         (self.each)(Cut {
             text,

@@ -1,4 +1,4 @@
-//! The rules of the default tokenizer, and what is found by what.
+//! The rules of the default tokenizer, and which queries find which texts.
 
 use serde_json::{Value, json};
 

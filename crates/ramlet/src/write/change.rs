@@ -1,4 +1,4 @@
-//! Physical changes: what the log holds and what the memtable is told.
+//! Physical changes, as the log stores them and the memtable applies them.
 //!
 //! A change is a whole point or the deletion of one; filters and partial updates are resolved before. So replay needs nothing but
 //! the log, and the deletes that a manifest keeps may be newer than its log position.

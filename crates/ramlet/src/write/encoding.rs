@@ -1,4 +1,4 @@
-//! How vectors are stored: bytes of a log record, of the memtable and of a segment alike. Little endian.
+//! The encoding of vectors, the same in log records, memtable and segments. Little endian.
 //!
 //! | kind | bytes |
 //! |---|---|
@@ -216,7 +216,7 @@ fn check_halves(field: &VectorField, values: &[f32]) -> Result<()> {
     match values.iter().position(|value| value.abs() >= HALVES_END) {
         None => Ok(()),
         Some(position) => Err(Error::bad_input(format!(
-            "Wrong input: vector: element {position} is {}: this datatype is kept in 16-bit floats, which end at 65504",
+            "Wrong input: vector: element {position} is {}: this datatype is stored as 16-bit floats, whose maximum is 65504",
             values[position]
         ))),
     }

@@ -1,4 +1,4 @@
-//! What the writer thread does with queued updates: groups of changes, one sync each.
+//! Group commit: the writer thread turns queued updates into groups with one sync each.
 
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
@@ -82,7 +82,7 @@ impl<'a> Turn<'a> {
         };
         let (operation, memtables, writable, points_most) = {
             let writer = core.writer();
-            let means = Means::new(core.shared.scratch_most, &core.shelf);
+            let means = Means::new(core.shared.scratch_most, &core.file_context);
             let points_most = means.points_most(&writer.schema, threshold_kb(&writer.config));
             (
                 writer.operation,
@@ -236,11 +236,11 @@ impl<'a> Turn<'a> {
         if self.disk_unchecked > 0 {
             return Ok(());
         }
-        let free = self.core.shelf.storage.free_bytes()?;
+        let free = self.core.file_context.storage.free_bytes()?;
         if free < DISK_FREE_MIN {
             let what = format!(
-                "{} of disk are free, writes need {}. This doesn't pass by itself: delete points or collections, which still works, or make \
-                 the disk larger",
+                "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \
+                 the disk",
                 megabytes(free),
                 megabytes(DISK_FREE_MIN)
             );
@@ -331,7 +331,7 @@ impl<'a> Turn<'a> {
         core.publish(&writer);
         if let Err(e) = freeze_if_full(core, &mut writer) {
             // The group is in; the next one meets whatever it was.
-            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be handed over");
+            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be frozen");
         }
         Ok(())
     }
@@ -430,7 +430,7 @@ fn wait_for_memtables<'a>(core: &'a Core, mut writer: Guard<'a>, needed: u64) ->
         let is_full = failure.error.is_full();
         // It looks at all collections' segments, this one's too.
         drop(writer);
-        let error = match crate::jobs::may_give_back(core) {
+        let error = match crate::jobs::merges_may_free_memory(core) {
             true => failure.error,
             false => failure.error.for_good(),
         };
@@ -454,7 +454,7 @@ fn make_way(core: &Core, other: &str, why: Error) {
     let mut there = core.shared.live_collections().into_iter();
     if let Some(other) = there.find(|core| core.id == other) {
         other.writer().stop(why);
-        other.give_way();
+        other.release_newest_points();
     }
     core.shared.note_flush(other, &Ok(()));
 }

@@ -1,4 +1,4 @@
-//! The log of one collection: what makes an acknowledged change survive.
+//! The write-ahead log of one collection, which makes acknowledged changes durable.
 //!
 //! A group of changes is one record, so that a torn group can never be followed by a valid record: the next group is written only
 //! after this one was synced. Files are named by their first group (`log-%020d`) and reused: a reused file keeps an older
@@ -376,7 +376,7 @@ fn open_listed(storage: &dyn Storage, manifest: &Manifest, entry: &LogEntry) -> 
     if file.len() < entry.bytes.max(PAGE as u64) && !mutants::is("short-log-taken") {
         let (found, listed) = (file.len(), entry.bytes);
         return Err(Error::corrupt(format!(
-            "{name}: {found} bytes, manifest {number} says {listed}: it was cut"
+            "{name}: {found} bytes, manifest {number} says {listed}: it was truncated"
         )));
     }
     let header = read_header(file.as_ref(), name)?;
@@ -566,7 +566,7 @@ impl<'a> Scan<'a> {
                         // There was room for it before it was written.
                         let (name, at, end) = (self.name, window.start, self.file.len());
                         return Err(Error::corrupt(format!(
-                            "{name} at byte {at}: a group of {needed} bytes, but the file ends at {end}: it was cut"
+                            "{name} at byte {at}: a group of {needed} bytes, but the file ends at {end}: it was truncated"
                         )));
                     }
                     break;
@@ -590,7 +590,7 @@ impl<'a> Scan<'a> {
             Tail::Clean => Ok((end, last)),
             Tail::Torn { at } => {
                 if self.was_begun(end)? {
-                    tracing::warn!(log = %self.name, at, last_group = last, "the group behind it wasn't written whole, so nobody was told that it was");
+                    tracing::warn!(log = %self.name, at, last_group = last, "the group after it wasn't written completely and never acknowledged");
                 }
                 Ok((end, last))
             }

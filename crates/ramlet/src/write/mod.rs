@@ -1,4 +1,4 @@
-//! Writes: from a change through the log and the memtable to what readers see.
+//! Writes: from an update through the log and the memtable to a new view.
 
 pub mod change;
 pub mod encoding;

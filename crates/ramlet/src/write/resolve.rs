@@ -1,4 +1,4 @@
-//! Updates that depend on what is there: filters become ids, partial changes become whole points.
+//! Resolves updates that depend on state: filters become ids, partial changes become whole points.
 //!
 //! What comes out is physical (see `change`). An update of many points goes through several groups: each is atomic, the whole isn't.
 

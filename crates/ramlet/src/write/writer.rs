@@ -1,4 +1,4 @@
-//! The writing side of one collection: groups go to the log, then into the memtable, then become visible.
+//! The writer of one collection: groups go to the log, then into the memtable, then become visible.
 //!
 //! All of it happens under one lock, on one thread at a time: the engine's writer thread for changes, a job at its very end.
 
@@ -74,7 +74,7 @@ impl Writer {
         Error::new(
             ErrorKind::WritesStopped,
             format!(
-                "writes have stopped until a restart, reads go on: {error}. Look after the disk, then restart the server: what was acknowledged is there"
+                "writes have stopped until a restart, reads continue: {error}. Check the disk, then restart the server; no acknowledged write is lost"
             ),
         )
     }

@@ -195,7 +195,7 @@ fn a_log_that_is_lost_is_not_taken_for_an_empty_one() {
             check(
                 &format!("cut to {bytes}"),
                 &|log| cut_to(log, bytes),
-                "it was cut",
+                "it was truncated",
             );
         }
         let zeros = |log: &Path, from: usize, to: usize| {

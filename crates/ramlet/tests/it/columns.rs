@@ -112,7 +112,7 @@ fn columns_that_make_no_points_are_refused_as_a_whole() {
             none,
             "point 2: Wrong input: vector: element 1",
         ),
-        (&ids, &[("b", &huge)], none, "end at 65504"),
+        (&ids, &[("b", &huge)], none, "maximum is 65504"),
         (&ids, &[(main, &good)], &no_object, "payload of point 2"),
         (&ids, &[(main, &good)], &short, "2 ids and 1 payloads"),
     ] {

@@ -125,7 +125,7 @@ class Faiss:
         try:
             return np.ascontiguousarray(make(), dtype=np.float32)
         except RuntimeError as error:
-            raise MigrationError(f"an {type(self._index).__name__} doesn't hand its vectors out: {error}") from None
+            raise MigrationError(f"an {type(self._index).__name__} doesn't return its vectors: {error}") from None
 
 
 class Hnswlib:

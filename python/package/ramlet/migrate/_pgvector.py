@@ -74,7 +74,7 @@ class Copied:
         self._line += 1
         if self._line == 1 and line.startswith((b"PGDMP", b"PGCOPY")):
             what = "pg_dump -Fc" if line.startswith(b"PGDMP") else "COPY .. WITH BINARY"
-            raise MigrationError(f"{self._path} was written by {what}: it is read as text; pg_dump without -Fc, or pg_restore -f - {self._path}, write that")
+            raise MigrationError(f"{self._path} was written by {what}: only text dumps are read; write one with pg_dump without -Fc, or with pg_restore -f - {self._path}")
         try:
             return line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
@@ -103,11 +103,11 @@ class Copied:
                         pass
                     continue
                 if taken not in (None, table):
-                    raise MigrationError(f"both {taken} and {table} have vectors: --from-collection TABLE says which")
+                    raise MigrationError(f"both {taken} and {table} have vectors: choose one with --from-collection TABLE")
                 taken = table
                 yield columns, types, body
             elif self._line == 1 and "\t" in text:
-                raise MigrationError(f"{self._path} has no COPY line, which names the columns: --columns id,embedding,.. does")
+                raise MigrationError(f"{self._path} has no COPY line with the column names: give them with --columns id,embedding,..")
 
     def _created(self, file: BinaryIO) -> dict[str, str]:
         """Types of the columns of a CREATE TABLE, up to its end."""
@@ -127,11 +127,11 @@ class Copied:
             if text == "\\.":
                 return
             yield text
-        raise MigrationError(f"{self._path} ends within a table, after line {self._line}: it was cut off")
+        raise MigrationError(f"{self._path} ends within a table, after line {self._line}: it is truncated")
 
     def _portions(self, columns: list[str], types: dict[str, str], lines: Iterator[str], size: int) -> Iterator[Rows]:
         if self._id not in columns:
-            raise MigrationError(f"there is no column {self._id!r}; there are: {', '.join(columns)}. --id-field names the one with the ids")
+            raise MigrationError(f"there is no column {self._id!r}; there are: {', '.join(columns)}. name the column of ids with --id-field")
         rows: list[list[str | None]] = []
         for text in lines:
             if text == "\\.":
@@ -153,7 +153,7 @@ class Copied:
             looks = {name: next((row[place] for row in rows if row[place] is not None), "") or "" for name, place in at.items()}
             self._wanted = [name for name in columns if types.get(name) in (*_VECTORS, "sparsevec") or name not in types and re.match(r"\[[-0-9.]", looks[name])]
             if not self._wanted:
-                raise MigrationError(f"{self._path}: no column looks like vectors; --vector-field names it. There are: {', '.join(columns)}")
+                raise MigrationError(f"{self._path}: no column looks like vectors; name it with --vector-field. There are: {', '.join(columns)}")
         missing = [name for name in self._wanted if name not in at]
         if missing:
             raise MigrationError(f"there is no column {missing[0]!r}; there are: {', '.join(columns)}")
@@ -220,7 +220,7 @@ class Copied:
                 return {"t": True, "f": False, "true": True, "false": False}[text]
             return json.loads(text) if kind == "json" else text
         except (ValueError, KeyError):
-            raise MigrationError(f"{self._path}, up to line {self._line}: {name} is no {kind}: {text!r:.60}; --types {name}=text keeps it as it is") from None
+            raise MigrationError(f"{self._path}, up to line {self._line}: {name} is not a {kind}: {text!r:.60}; --types {name}=text keeps it as text") from None
 
 
 def _unescaped(cell: str) -> str:

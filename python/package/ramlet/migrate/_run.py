@@ -97,7 +97,7 @@ def copy(
         target.finish()
     except (MigrationError, RamletError, KeyboardInterrupt) as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else str(error)
-        raise MigrationError(f"after {done:,} rows: {what}\nThe same command with --resume goes on.") from error
+        raise MigrationError(f"after {done:,} rows: {what}\nTo continue, run the same command with --resume.") from error
     told.at(done, last=True)
     return Summary(done, skipped, before, target.count())
 
@@ -165,7 +165,7 @@ def main(words: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; the same command with --resume goes on", file=sys.stderr)
+        print("stopped; to continue, run the same command with --resume", file=sys.stderr)
         return 130
     print(f"{told} in {args.collection!r}")
     return 0

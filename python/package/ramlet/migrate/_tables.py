@@ -19,7 +19,7 @@ def _chosen(kind: str, given: str | None, names: list[str]) -> str:
     if given is None and len(names) == 1:
         return names[0]
     if given is None:
-        raise MigrationError(f"which {kind}? --from-collection NAME; there are: {known}")
+        raise MigrationError(f"choose a {kind} with --from-collection NAME; there are: {known}")
     if given not in names:
         raise MigrationError(f"there is no {kind} {given!r}; there are: {known}")
     return given
@@ -157,7 +157,7 @@ class Lance:
         try:
             return np.asarray(rows, dtype=np.float32)
         except (TypeError, ValueError):
-            raise MigrationError(f"column {name!r} holds {column.type}: no vectors of one width") from None
+            raise MigrationError(f"column {name!r} has the type {column.type}: not vectors of one dimension") from None
 
 
 def _table_names(connection: Any) -> Iterator[str]:

@@ -155,5 +155,5 @@ def _said(error: urllib.error.HTTPError) -> str:
 def _width(name: str, column: Any) -> int:
     row = next((row for row in column if row is not None), None)
     if row is None:
-        raise MigrationError(f"none of the first rows has the vector {name or 'wanted'!r}: how wide it is can't be told; make the collection first")
+        raise MigrationError(f"none of the first rows has the vector {name or 'wanted'!r}: its dimension is unknown; create the collection first")
     return len(row)

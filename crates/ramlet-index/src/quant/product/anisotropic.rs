@@ -1,4 +1,4 @@
-//! Anisotropic coding: what a code leaves out of a vector is kept away from the direction in which queries lie.
+//! Anisotropic coding: keeps the error of a code away from the vector's own direction.
 //!
 //! Guo et al., "Accelerating large-scale inference with anisotropic vector quantization", ICML 2020. The nearest words make
 //! `|e|^2` least. But the queries for which a row's distance matters lie in the row's own direction, and words leave out a part of

@@ -1,4 +1,4 @@
-//! Finding the codes of overlapping codes: the cheapest of all chains.
+//! Encodes overlapping codes: finds the cheapest chain (Viterbi).
 
 use ramlet_kernels::{OwnCosts, TRELLIS_STATES, TrellisCosts, kernels};
 

@@ -1,4 +1,4 @@
-//! Overlapping words, which say something of the next part too: a code says something of its own part, and something of the one behind it.
+//! Overlapping words: a code describes its own part, and some of the next part's dimensions.
 //!
 //! The vector that codes stand for is, in each part, the sum of a word of the part's own code and a word of the code before.
 //! A distance is a sum of one table entry a code as before, so that a scan costs the same; but a part is served by 256 sums of two

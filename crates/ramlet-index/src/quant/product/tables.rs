@@ -1,4 +1,4 @@
-//! A query made ready to be compared with product codes.
+//! Look-up tables of a query for product codes.
 
 use super::{ProductModel, WORDS};
 

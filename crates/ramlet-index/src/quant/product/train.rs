@@ -1,4 +1,4 @@
-//! Making the books: k-means of each part, and what it leaves over.
+//! Trains the codebooks: k-means for each part, and the residual error.
 
 use super::nearest_word::nearest;
 use super::{ProductModel, ProductShape, Spread, WORDS, overlapping};

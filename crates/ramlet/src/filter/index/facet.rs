@@ -1,4 +1,4 @@
-//! The values an index holds, read back from its keys: what facets count.
+//! The values of an index, decoded from its keys, for facet counts.
 
 use super::keys::{NUMBER, VALUE, keyword_key};
 use super::range::KeyRange;

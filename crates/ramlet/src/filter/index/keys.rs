@@ -1,4 +1,4 @@
-//! The keys a payload puts into an index.
+//! The index keys of a payload.
 
 use super::cover::z_order;
 use crate::filter::ast::GeoPoint;

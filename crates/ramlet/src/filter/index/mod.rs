@@ -1,5 +1,4 @@
-//! Payload indexes: which keys a payload puts into one, which ranges of keys a condition asks of it, and which rows a
-//! whole filter leaves to look at.
+//! Payload indexes: the keys of a payload, the key ranges that a condition needs, and the candidate rows of a whole filter.
 //!
 //! An index is a sorted set of `key ++ row (u32 big endian)`. Keys start with a tag:
 //!

@@ -1,4 +1,4 @@
-//! Which keys of an index a condition asks for.
+//! The index keys that a condition needs.
 
 use super::cover::{Area, areas_of_box, areas_of_circle, areas_of_polygon, cover};
 use super::keys::{

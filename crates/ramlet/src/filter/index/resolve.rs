@@ -1,4 +1,4 @@
-//! The rows a filter leaves to look at, from what the indexes can say.
+//! The candidate rows of a filter, from the payload indexes.
 
 use roaring::RoaringBitmap;
 

@@ -211,7 +211,7 @@ impl<'a> TextOut<'a> {
                 false => None,
             },
             records: 0,
-            fences: job.shelf.metadata.waiting().reserve(0)?,
+            fences: job.file_context.metadata.waiting().reserve(0)?,
         };
         let folded = || lengths.iter().map(|&code| decoded_length(code));
         let documents = folded().filter(|&length| length > 0).count() as u64;
@@ -299,7 +299,7 @@ pub(super) fn resident_lengths(
     rows: u32,
     job: &Job<'_>,
 ) -> Option<Reservation> {
-    let held = job.shelf.metadata.waiting().reserve(2 * u64::from(rows));
+    let held = job.file_context.metadata.waiting().reserve(2 * u64::from(rows));
     held.inspect_err(
         |e| tracing::warn!(segment, field = %field.path, "no lists of words, searches read payloads: {e}"),
     )

@@ -1,4 +1,4 @@
-//! Words of rows in memory: numbered as they come, given back word after word, the rows of each ascending.
+//! Inverts rows in memory: collects words by row, and returns rows by word, ascending.
 //!
 //! A word is looked up once where it stands in a text; what is sorted is the distinct words, not the places where they stand. A row of more words than there is
 //! room for comes in pieces: a word then has an entry of each, and [`Joined`] makes them one.

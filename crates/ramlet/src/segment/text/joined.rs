@@ -1,4 +1,4 @@
-//! One posting of the entries that a word has in the pieces of a row.
+//! Joins the entries that a word has in the pieces of a row into one posting.
 
 use super::packed::{push_varint, varint};
 use super::part::POSITIONS_MAX;

@@ -1,4 +1,4 @@
-//! The lists of merged segments become one another's continuation: no text is cut again, no word sorted.
+//! Merges the posting lists of segments by concatenation: no text is tokenized again, no word sorted.
 //!
 //! All lists are in the order of their words, and a word's rows stay in their order: those of one segment behind those of the one before it.
 

@@ -1,4 +1,4 @@
-//! The ranked texts of a segment's payload index: the words' posting lists, and how long each row's text is.
+//! The ranked texts of a segment's payload index: posting lists, and the length of each row's text.
 //!
 //! | file | what |
 //! |---|---|
@@ -25,8 +25,8 @@ use ramlet_io::IoContext;
 use ramlet_kernels::Kernels;
 use ramlet_memory::{AnonBuf, Reservation};
 
-use super::Whole;
-use super::files::{Cacheable, RecordsFile, RowsFile, Shelf};
+use super::ResidentFiles;
+use super::files::{Cacheable, FileContext, RecordsFile, RowsFile};
 use super::table::TableFile;
 use crate::error::{Error, Result};
 use crate::locks::whole;
@@ -98,7 +98,7 @@ pub struct Gone {
 
 impl TextColumn {
     pub fn open(
-        shelf: &Shelf,
+        file_context: &FileContext,
         entry: &SegmentEntry,
         schema: &Schema,
         slot: u16,
@@ -113,11 +113,11 @@ impl TextColumn {
                 ))
             })
         };
-        let terms = TableFile::open(shelf, entry.id, file(Component::TextTerms { slot })?, io)?;
-        let lists = RecordsFile::open(shelf, entry.id, file(Component::TextLists { slot })?, io)?;
-        let lengths = RowsFile::open(shelf, entry.id, file(Component::TextLengths { slot })?, io)?;
+        let terms = TableFile::open(file_context, entry.id, file(Component::TextTerms { slot })?, io)?;
+        let lists = RecordsFile::open(file_context, entry.id, file(Component::TextLists { slot })?, io)?;
+        let lengths = RowsFile::open(file_context, entry.id, file(Component::TextLengths { slot })?, io)?;
         let positions = match entry.file(Component::TextPositions { slot }) {
-            Some(file) => Some(RecordsFile::open(shelf, entry.id, file, io)?),
+            Some(file) => Some(RecordsFile::open(file_context, entry.id, file, io)?),
             None => None,
         };
         if lengths.rows() != u64::from(entry.rows) || lengths.row_bytes() != 2 {
@@ -150,13 +150,13 @@ impl TextColumn {
             Placement::Pinned => Some(EvictionRank::Codes),
         };
         if let Some(rank) = rank {
-            terms.make_cacheable(shelf, rank);
-            lists.make_cacheable(shelf, rank);
+            terms.make_cacheable(file_context, rank);
+            lists.make_cacheable(file_context, rank);
             positions
                 .iter_mut()
-                .for_each(|positions| positions.make_cacheable(shelf, rank));
+                .for_each(|positions| positions.make_cacheable(file_context, rank));
         }
-        let held = match shelf.spare(2 * u64::from(entry.rows)) {
+        let held = match file_context.spare(2 * u64::from(entry.rows)) {
             None => None,
             Some(held) => {
                 let mut all = Vec::with_capacity(2 * entry.rows as usize);
@@ -284,14 +284,14 @@ impl TextColumn {
     }
 
     /// Files that may be kept in RAM.
-    pub fn cacheable(&self) -> impl Iterator<Item = (Whole, &dyn Cacheable)> {
+    pub fn cacheable(&self) -> impl Iterator<Item = (ResidentFiles, &dyn Cacheable)> {
         let all = [
-            (Whole::Terms, &self.terms as &dyn Cacheable),
-            (Whole::Lists, &self.lists),
+            (ResidentFiles::Terms, &self.terms as &dyn Cacheable),
+            (ResidentFiles::Lists, &self.lists),
         ];
         let positions = self.positions.iter();
         all.into_iter()
-            .chain(positions.map(|positions| (Whole::Positions, positions as &dyn Cacheable)))
+            .chain(positions.map(|positions| (ResidentFiles::Positions, positions as &dyn Cacheable)))
     }
 
     pub fn heap_bytes(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! 128 numbers in as many bits each as the largest of them needs.
+//! 128 numbers, each in as many bits as the largest needs.
 //!
 //! Number `4 i + l` lies in lane `l`, from bit `i * bits` of the lane on. Four lanes of 32-bit words take turns in the bytes, so that a plain loop handles four
 //! numbers at once on every machine.

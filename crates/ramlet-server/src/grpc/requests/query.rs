@@ -6,12 +6,12 @@ use super::super::node::{Fields, Node};
 use super::filter::{date, filter};
 use super::formula::expression;
 use super::vectors::input;
-use super::{Asked, id, required, shard_key, with_payload, with_vectors, word, wrong_timeout};
+use super::{DecodedRequest, id, required, shard_key, with_payload, with_vectors, word, wrong_timeout};
 use crate::error::ApiResult;
 
-pub fn points(of: q::QueryPoints) -> ApiResult<Asked> {
+pub fn points(of: q::QueryPoints) -> ApiResult<DecodedRequest> {
     let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
-    Asked::of(name, one(of))
+    DecodedRequest::of(name, one(of))
         .timeout(timeout)?
         .consistency(consistency)
 }
@@ -34,16 +34,16 @@ fn one(of: q::QueryPoints) -> Node {
         .node()
 }
 
-pub fn batch(of: q::QueryBatchPoints) -> ApiResult<Asked> {
+pub fn batch(of: q::QueryBatchPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("searches", Node::list(of.query_points, one))
         .node();
-    Asked::of(of.collection_name, body)
+    DecodedRequest::of(of.collection_name, body)
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn groups(of: q::QueryPointGroups) -> ApiResult<Asked> {
+pub fn groups(of: q::QueryPointGroups) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .maybe("prefetch", some(of.prefetch), |list| Node::list(list, prefetch))
         .maybe("query", of.query, query)
@@ -59,7 +59,7 @@ pub fn groups(of: q::QueryPointGroups) -> ApiResult<Asked> {
         .put("group_by", Node::Text(of.group_by))
         .maybe("with_lookup", of.with_lookup, with_lookup)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
@@ -258,7 +258,7 @@ pub fn order_by(of: q::OrderBy) -> Node {
         .node()
 }
 
-pub fn scroll(of: q::ScrollPoints) -> ApiResult<Asked> {
+pub fn scroll(of: q::ScrollPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .maybe("filter", of.filter, filter)
         .maybe("offset", of.offset, id)
@@ -267,41 +267,41 @@ pub fn scroll(of: q::ScrollPoints) -> ApiResult<Asked> {
         .maybe("with_vector", of.with_vectors, with_vectors)
         .maybe("order_by", of.order_by, order_by)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn count(of: q::CountPoints) -> ApiResult<Asked> {
+pub fn count(of: q::CountPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .maybe("filter", of.filter, filter)
         .flag("exact", of.exact)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn facet(of: q::FacetCounts) -> ApiResult<Asked> {
+pub fn facet(of: q::FacetCounts) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("key", Node::Text(of.key))
         .maybe("filter", of.filter, filter)
         .uint("limit", of.limit)
         .flag("exact", of.exact)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn matrix(of: q::SearchMatrixPoints) -> ApiResult<Asked> {
+pub fn matrix(of: q::SearchMatrixPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .maybe("filter", of.filter, filter)
         .uint("sample", of.sample)
         .uint("limit", of.limit)
         .text("using", of.using)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }

@@ -1,4 +1,4 @@
-//! What goes out: the `result` that a handler wrote, as a message. One file per noun of the API.
+//! Responses: a handler's `result`, encoded as a message. One file per noun of the API.
 
 pub mod collections;
 pub mod group_messages;
@@ -14,7 +14,7 @@ use super::FRAME_HEAD;
 use crate::error::{ApiError, ApiResult};
 
 /// What a handler answered.
-pub struct Told {
+pub struct HandlerResult {
     /// `{"result": ...}` without points; where they stand there are their lengths.
     pub json: Vec<u8>,
     /// Points as fields of the answer's list, behind [`FRAME_HEAD`] free bytes.
@@ -24,9 +24,9 @@ pub struct Told {
 }
 
 /// Writes the answer's message, behind [`FRAME_HEAD`] free bytes.
-pub type Tell = fn(Told) -> ApiResult<Vec<u8>>;
+pub type Encode = fn(HandlerResult) -> ApiResult<Vec<u8>>;
 
-impl Told {
+impl HandlerResult {
     pub fn result<T: DeserializeOwned>(&self) -> ApiResult<T> {
         #[derive(Deserialize)]
         struct Envelope<T> {
@@ -88,40 +88,40 @@ impl Lengths {
 }
 
 /// Search, query, recommend, discover: `QueryResponse` and those with the same fields.
-pub fn hits(told: Told) -> ApiResult<Vec<u8>> {
+pub fn hits(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     let rest = q::QueryResponse {
         result: Vec::new(),
-        time: told.time,
+        time: handled.time,
         usage: None,
     };
-    told.with_points(&rest)
+    handled.with_points(&rest)
 }
 
 /// `QueryBatchResponse` and those with the same fields.
-pub fn batches(told: Told) -> ApiResult<Vec<u8>> {
-    let lists: Vec<Lengths> = told.result()?;
-    let mut out = Vec::with_capacity(FRAME_HEAD + told.messages.len() + 8 * lists.len() + 16);
+pub fn batches(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let lists: Vec<Lengths> = handled.result()?;
+    let mut out = Vec::with_capacity(FRAME_HEAD + handled.messages.len() + 8 * lists.len() + 16);
     out.resize(FRAME_HEAD, 0);
-    let mut points = told.points();
+    let mut points = handled.points();
     for list in &lists {
         ramlet_proto::wire::put_bytes(&mut out, 1, points.take(list.of())?);
     }
     let rest = q::QueryBatchResponse {
         result: Vec::new(),
-        time: told.time,
+        time: handled.time,
         usage: None,
     };
     rest.encode(&mut out).map_err(ApiError::internal)?;
     Ok(out)
 }
 
-pub fn got(told: Told) -> ApiResult<Vec<u8>> {
+pub fn got(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     let rest = q::GetResponse {
         result: Vec::new(),
-        time: told.time,
+        time: handled.time,
         usage: None,
     };
-    told.with_points(&rest)
+    handled.with_points(&rest)
 }
 
 /// A point's id in JSON, as a message.
@@ -137,32 +137,32 @@ fn id(json: &Value) -> Option<q::PointId> {
     })
 }
 
-pub fn scrolled(told: Told) -> ApiResult<Vec<u8>> {
+pub fn scrolled(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct Page {
         next_page_offset: Option<Value>,
         #[serde(rename = "points")]
         _points: IgnoredAny,
     }
-    let page: Page = told.result()?;
+    let page: Page = handled.result()?;
     let rest = q::ScrollResponse {
         next_page_offset: page.next_page_offset.as_ref().and_then(id),
         result: Vec::new(),
-        time: told.time,
+        time: handled.time,
         usage: None,
     };
-    told.with_points(&rest)
+    handled.with_points(&rest)
 }
 
-pub fn counted(told: Told) -> ApiResult<Vec<u8>> {
+pub fn counted(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct Count {
         count: u64,
     }
-    let Count { count } = told.result()?;
+    let Count { count } = handled.result()?;
     message(&q::CountResponse {
         result: Some(q::CountResult { count }),
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }
@@ -188,9 +188,9 @@ impl Updated {
     }
 }
 
-pub fn updated(told: Told) -> ApiResult<Vec<u8>> {
+pub fn updated(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     // Some changes are told as done and nothing more.
-    let result = match told.result::<Updated>() {
+    let result = match handled.result::<Updated>() {
         Ok(updated) => updated.message(),
         Err(_) => q::UpdateResult {
             operation_id: None,
@@ -199,24 +199,24 @@ pub fn updated(told: Told) -> ApiResult<Vec<u8>> {
     };
     message(&q::PointsOperationResponse {
         result: Some(result),
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }
 
-pub fn updated_all(told: Told) -> ApiResult<Vec<u8>> {
-    let all: Vec<Updated> = told.result()?;
+pub fn updated_all(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let all: Vec<Updated> = handled.result()?;
     let result = all.into_iter().map(Updated::message).collect();
     message(&q::UpdateBatchResponse {
         result,
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }
 
 /// `HealthCheck` of the API: who answers.
-pub fn version(told: Told) -> ApiResult<Vec<u8>> {
-    let json: Value = serde_json::from_slice(&told.json).map_err(ApiError::internal)?;
+pub fn version(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = serde_json::from_slice(&handled.json).map_err(ApiError::internal)?;
     let text = |name: &str| {
         json.get(name)
             .and_then(Value::as_str)

@@ -1,4 +1,4 @@
-//! Which clusters come next: a search's ranked clusters, those to visit put in front.
+//! Selects the clusters to visit next, and moves them to the front of the ranked list.
 
 use ramlet_kernels::{Kernels, PLACES_MORE, packed, unpacked};
 
@@ -13,16 +13,16 @@ use super::probe_threshold::{
 use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::rounds::MEASURED;
 use crate::scan::Search;
-use crate::vector_index::Want;
+use crate::vector_index::IndexSearchParams;
 use crate::{Allowed, WIDE};
 
 impl Ivf {
     /// Puts the ranked clusters that are to be visited next behind the `visited` ones; how many they are, if `probes` are
     /// on average. Rounds and who tells how many are taken at their word, and so are few clusters by the k-th distance: that many were measured.
-    pub(super) fn bring_next(
+    pub(super) fn next_clusters(
         &self,
         search: &mut Search<'_, '_>,
-        (want, rule): (&Want, Rule),
+        (want, rule): (&IndexSearchParams, Rule),
         (visited, probes): (usize, usize),
         lists: &mut Lists,
     ) -> usize {
@@ -39,7 +39,7 @@ impl Ivf {
         let within = threshold.unwrap_or(0.0) * unit;
         let base = within_threshold(self.base_rank(), within, kernels, lists);
         let base = (base + lists.codes.query.less()) / unit;
-        if self.goes_in_rounds(search, want, base, probes) {
+        if self.needs_rounds(search, want, base, probes) {
             self.rank_rest(search.query, 0, lists);
             return nearest(&mut lists.clusters, probes);
         }
@@ -51,7 +51,7 @@ impl Ivf {
             true => probes.saturating_mul(CAP_OUT_OF_DISTRIBUTION_BLURRED),
             false => most_of(probes),
         };
-        match bring(clusters, places, most) {
+        match move_to_front(clusters, places, most) {
             0 => nearest(clusters, 1),
             within => within,
         }
@@ -59,17 +59,17 @@ impl Ivf {
 
     /// Puts the clusters that a search of codes visits next behind the `visited` ones; how many they are, `None` if enough rows were
     /// `found`. `begun` is what one call leaves to the next, `known` where the rows are whose codes tell the k-th distance.
-    pub(super) fn bring_on(
+    pub(super) fn further_clusters(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         (visited, found): (usize, usize),
-        begun: &mut Option<Begun>,
+        begun: &mut Option<KthSearch>,
         (lists, known): (&mut Lists, fn(&mut Lists) -> &mut Candidates),
     ) -> Option<usize> {
         if let Some(begun) = begun.take() {
             let kth_distance = known(lists).kth_distance(KTH_ROWS);
-            return Some(self.bring_within(search, begun, kth_distance, lists));
+            return Some(self.clusters_within_kth_distance(search, begun, kth_distance, lists));
         }
         let more = self.more(search, want, visited, found)?;
         let share = search.allowed.share(u64::from(self.meta.shape.segment_rows));
@@ -83,12 +83,18 @@ impl Ivf {
                 known(lists).keep(KTH_ROWS);
                 Some(begun.first)
             }
-            None => Some(self.bring_next(search, (want, rule), (visited, more), lists)),
+            None => Some(self.next_clusters(search, (want, rule), (visited, more), lists)),
         }
     }
 
     /// Before the first clusters are visited: ranks as many as that takes, and makes the query ready. `probes` are visited on average.
-    pub(super) fn rank_for(&self, search: &Search<'_, '_>, want: &Want, probes: u32, lists: &mut Lists) {
+    pub(super) fn rank_for(
+        &self,
+        search: &Search<'_, '_>,
+        want: &IndexSearchParams,
+        probes: u32,
+        lists: &mut Lists,
+    ) {
         let super_centroids = match is_taken_at_word(search, want) {
             true => ALL_SUPER_CENTROIDS,
             false => self.meta.calibration.super_centroids(probes),
@@ -97,7 +103,7 @@ impl Ivf {
     }
 
     /// Rows that are candidates for `wanted`: more where the request asks for oversampling, at most all.
-    pub(super) fn oversampled(&self, wanted: usize, want: &Want) -> usize {
+    pub(super) fn oversampled(&self, wanted: usize, want: &IndexSearchParams) -> usize {
         let times = f64::from(want.codes.oversampling.unwrap_or(1.0)).max(1.0);
         let rows = self.meta.shape.rows as usize;
         ((wanted as f64 * times).ceil() as usize).min(rows).max(wanted)
@@ -108,17 +114,17 @@ impl Ivf {
     }
 
     /// Which clusters a search visits that is for so many rows.
-    pub(super) fn rule(&self, want: &Want, allowed: &Allowed<'_>, wanted: f64) -> Rule {
+    pub(super) fn rule(&self, want: &IndexSearchParams, allowed: &Allowed<'_>, wanted: f64) -> Rule {
         let prefers = self.by_kth_distance[usize::from(wanted >= MANY)];
         // One bit a dimension tells of wide vectors what two or three tell of others.
-        let is_fine = |codes: &Codes| codes.extended.is_some() || self.dims() >= WIDE;
-        let tells = self.codes.as_ref().is_some_and(is_fine)
+        let is_finer = |codes: &Codes| codes.extended.is_some() || self.dims() >= WIDE;
+        let tells = self.codes.as_ref().is_some_and(is_finer)
             || self
                 .products
                 .as_ref()
                 .is_some_and(|products| products.numbers.is_some());
         let is_deep = wanted > MEASURED as f64;
-        match tells && prefers && !want.codes.ignore && !is_deep && !is_told(want, allowed) {
+        match tells && prefers && !want.codes.ignore && !is_deep && !is_fixed(want, allowed) {
             true => Rule::KthDistance,
             false => Rule::ProbeThreshold,
         }
@@ -126,7 +132,13 @@ impl Ivf {
 
     /// Whether a search whose near clusters are so far goes in rounds, of which `probes` are the first: its query is out of distribution
     /// measured, and what is met tells whether more is to come.
-    fn goes_in_rounds(&self, search: &mut Search<'_, '_>, want: &Want, base: f32, probes: usize) -> bool {
+    fn needs_rounds(
+        &self,
+        search: &mut Search<'_, '_>,
+        want: &IndexSearchParams,
+        base: f32,
+        probes: usize,
+    ) -> bool {
         let goes = base > self.meta.calibration.far && self.tells(want);
         if goes {
             let most = probes.saturating_mul(CAP_OUT_OF_DISTRIBUTION);
@@ -137,7 +149,7 @@ impl Ivf {
 
     /// Whether it is known at once how near rows are, by their codes or themselves. (By signs alone the more rows are met the more
     /// seem near: of 20,000 rows a search in rounds compares 16,000.)
-    fn tells(&self, want: &Want) -> bool {
+    fn tells(&self, want: &IndexSearchParams) -> bool {
         let scanned = self.codes.as_ref().is_some_and(|codes| codes.extended.is_none());
         let plain = self
             .products
@@ -151,10 +163,10 @@ impl Ivf {
     fn begin(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         probes: usize,
         lists: &mut Lists,
-    ) -> Option<Begun> {
+    ) -> Option<KthSearch> {
         let threshold = self
             .meta
             .calibration
@@ -164,12 +176,12 @@ impl Ivf {
         // Those whose distances are at most the eleventh's.
         within_threshold(self.base_rank(), 0.0, search.query.kernels(), lists);
         let Lists { clusters, places, .. } = lists;
-        let first = bring(clusters, places, self.base_rank());
+        let first = move_to_front(clusters, places, self.base_rank());
         let base = unpacked(*clusters[..first].iter().max()?).0;
-        if self.goes_in_rounds(search, want, (base + less) / unit, probes) {
+        if self.needs_rounds(search, want, (base + less) / unit, probes) {
             return None;
         }
-        Some(Begun {
+        Some(KthSearch {
             first,
             base,
             threshold: threshold * unit,
@@ -179,10 +191,10 @@ impl Ivf {
 
     /// Puts the further clusters of that round behind those that were visited; how many they are. `kth_distance` is the distance of the last of
     /// [`KTH_ROWS`] rows found; without it as many are visited as ever.
-    fn bring_within(
+    fn clusters_within_kth_distance(
         &self,
         search: &Search<'_, '_>,
-        begun: Begun,
+        begun: KthSearch,
         kth_distance: Option<f32>,
         lists: &mut Lists,
     ) -> usize {
@@ -196,13 +208,13 @@ impl Ivf {
         let limit = begun.base + (kth_distance - begun.base) * KTH_SHARE + begun.threshold;
         let (kernels, places) = (search.query.kernels(), &mut lists.places);
         kernels.places_at_most(clusters, packed(limit, u32::MAX), places);
-        bring(clusters, places, most)
+        move_to_front(clusters, places, most)
     }
 }
 
 /// A search that looks for the k-th distance.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub(super) struct KthSearch {
     /// Clusters that are visited first, and the greatest of their distances.
     first: usize,
     base: f32,
@@ -212,17 +224,17 @@ pub(super) struct Begun {
 }
 
 /// A filter's rounds and who tells how many clusters are taken at their word.
-fn is_told(want: &Want, allowed: &Allowed<'_>) -> bool {
-    want.told.is_some() || allowed.only.is_some() || allowed.filter.is_some()
+fn is_fixed(want: &IndexSearchParams, allowed: &Allowed<'_>) -> bool {
+    want.fixed_effort.is_some() || allowed.only.is_some() || allowed.filter.is_some()
 }
 
 /// So is a search in rounds.
-fn is_taken_at_word(search: &Search<'_, '_>, want: &Want) -> bool {
-    is_told(want, search.allowed) || search.rounds.is_in_rounds()
+fn is_taken_at_word(search: &Search<'_, '_>, want: &IndexSearchParams) -> bool {
+    is_fixed(want, search.allowed) || search.rounds.is_in_rounds()
 }
 
 /// Puts the clusters at these places, which ascend, to the front, but at most so many, the nearest; how many they are.
-fn bring(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
+fn move_to_front(clusters: &mut [u64], places: &[u32], most: usize) -> usize {
     for (at, place) in places.iter().enumerate() {
         clusters.swap(at, *place as usize);
     }

@@ -1,34 +1,34 @@
-//! Collections, as they are told.
+//! Messages about collections.
 
 use ramlet::filter::parse_datetime;
 use ramlet_proto::qdrant as q;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::ask::collections::TOKENIZERS;
+use super::super::requests::collections::TOKENIZERS;
 use super::super::setting_names::{
-    self as s, DATATYPE, DISTANCE, MEMORY, MODIFIER, part, plain_of, tell_values, word_of,
+    self as s, DATATYPE, DISTANCE, MEMORY, MODIFIER, encode_values, part, plain_of, word_of,
 };
-use super::{Told, message};
+use super::{HandlerResult, message};
 use crate::error::ApiResult;
 
-pub fn done(told: Told) -> ApiResult<Vec<u8>> {
-    let result = matches!(told.result::<Value>(), Ok(v) if v != Value::Bool(false));
+pub fn done(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let result = matches!(handled.result::<Value>(), Ok(v) if v != Value::Bool(false));
     message(&q::CollectionOperationResponse {
         result,
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn exists(told: Told) -> ApiResult<Vec<u8>> {
-    let exists = plain_of(&told.result::<Value>()?, "exists").unwrap_or(false);
+pub fn exists(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let exists = plain_of(&handled.result::<Value>()?, "exists").unwrap_or(false);
     message(&q::CollectionExistsResponse {
         result: Some(q::CollectionExists { exists }),
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn list(told: Told) -> ApiResult<Vec<u8>> {
+pub fn list(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct List {
         collections: Vec<Named>,
@@ -37,18 +37,18 @@ pub fn list(told: Told) -> ApiResult<Vec<u8>> {
     struct Named {
         name: String,
     }
-    let List { collections } = told.result()?;
+    let List { collections } = handled.result()?;
     let collections = collections
         .into_iter()
         .map(|c| q::CollectionDescription { name: c.name })
         .collect();
     message(&q::ListCollectionsResponse {
         collections,
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn aliases(told: Told) -> ApiResult<Vec<u8>> {
+pub fn aliases(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(Deserialize)]
     struct List {
         aliases: Vec<Alias>,
@@ -58,21 +58,21 @@ pub fn aliases(told: Told) -> ApiResult<Vec<u8>> {
         alias_name: String,
         collection_name: String,
     }
-    let List { aliases } = told.result()?;
+    let List { aliases } = handled.result()?;
     let alias = |a: Alias| q::AliasDescription {
         alias_name: a.alias_name,
         collection_name: a.collection_name,
     };
     message(&q::ListAliasesResponse {
         aliases: aliases.into_iter().map(alias).collect(),
-        time: told.time,
+        time: handled.time,
     })
 }
 
 const REPLICA_STATES: &[&str] = &["Active", "Dead", "Partial", "Initializing", "Listener"];
 
-pub fn cluster(told: Told) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn cluster(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let shard = |v: &Value| q::LocalShardInfo {
         shard_id: plain_of(v, "shard_id").unwrap_or(0),
         points_count: plain_of(v, "points_count").unwrap_or(0),
@@ -83,7 +83,7 @@ pub fn cluster(told: Told) -> ApiResult<Vec<u8>> {
         peer_id: plain_of(&json, "peer_id").unwrap_or(0),
         shard_count: plain_of(&json, "shard_count").unwrap_or(1),
         local_shards: elements(&json, "local_shards").map(shard).collect(),
-        time: told.time,
+        time: handled.time,
         ..Default::default()
     })
 }
@@ -98,8 +98,8 @@ fn entries<'a>(json: &'a Value, name: &str) -> impl Iterator<Item = (&'a String,
 
 const STATUS: &[&str] = &["", "green", "yellow", "red", "grey"];
 
-pub fn info(told: Told) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn info(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let error = json
         .get("optimizer_status")
         .and_then(|s| plain_of::<String>(s, "error"));
@@ -132,7 +132,7 @@ pub fn info(told: Told) -> ApiResult<Vec<u8>> {
     };
     message(&q::GetCollectionInfoResponse {
         result: Some(info),
-        time: told.time,
+        time: handled.time,
     })
 }
 
@@ -148,12 +148,12 @@ pub fn timestamp(date: &str) -> Option<prost_types::Timestamp> {
 fn config(json: &Value) -> q::CollectionConfig {
     q::CollectionConfig {
         params: part(json, "params").map(params),
-        hnsw_config: part(json, "hnsw_config").map(s::tell_hnsw),
-        optimizer_config: part(json, "optimizer_config").map(s::tell_optimizers),
-        wal_config: part(json, "wal_config").map(s::tell_wal),
-        quantization_config: part(json, "quantization_config").and_then(s::tell_quantization),
-        strict_mode_config: part(json, "strict_mode_config").map(s::tell_strict),
-        metadata: tell_values(json.get("metadata")),
+        hnsw_config: part(json, "hnsw_config").map(s::encode_hnsw),
+        optimizer_config: part(json, "optimizer_config").map(s::encode_optimizers),
+        wal_config: part(json, "wal_config").map(s::encode_wal),
+        quantization_config: part(json, "quantization_config").and_then(s::encode_quantization),
+        strict_mode_config: part(json, "strict_mode_config").map(s::encode_strict),
+        metadata: encode_values(json.get("metadata")),
     }
 }
 
@@ -169,8 +169,8 @@ fn params(json: &Value) -> q::CollectionParams {
         read_fan_out_delay_ms: plain_of(json, "read_fan_out_delay_ms"),
         sharding_method: word_of(json, "sharding_method", s::SHARDING),
         sparse_vectors_config: part(json, "sparse_vectors").map(|_| sparse_vectors(json)),
-        payload: part(json, "payload").map(s::tell_payload_storage),
-        id_tracker: part(json, "id_tracker").map(s::tell_id_tracker),
+        payload: part(json, "payload").map(s::encode_payload_storage),
+        id_tracker: part(json, "id_tracker").map(s::encode_id_tracker),
     }
 }
 
@@ -195,8 +195,8 @@ fn vector_params(json: &Value) -> q::VectorParams {
     q::VectorParams {
         size: plain_of(json, "size").unwrap_or(0),
         distance: word_of(json, "distance", DISTANCE).unwrap_or(0),
-        hnsw_config: part(json, "hnsw_config").map(s::tell_hnsw),
-        quantization_config: part(json, "quantization_config").and_then(s::tell_quantization),
+        hnsw_config: part(json, "hnsw_config").map(s::encode_hnsw),
+        quantization_config: part(json, "quantization_config").and_then(s::encode_quantization),
         on_disk: plain_of(json, "on_disk"),
         datatype: word_of(json, "datatype", DATATYPE),
         multivector_config: part(json, "multivector_config").map(|v| q::MultiVectorConfig {
@@ -210,7 +210,7 @@ fn sparse_vectors(json: &Value) -> q::SparseVectorConfig {
     let entry = |(key, v): (&String, &Value)| q::sparse_vector_config::MapEntry {
         key: key.clone(),
         value: Some(q::SparseVectorParams {
-            index: part(v, "index").map(s::tell_sparse_index),
+            index: part(v, "index").map(s::encode_sparse_index),
             modifier: word_of(v, "modifier", MODIFIER),
         }),
     };
@@ -238,14 +238,14 @@ fn index_params(json: &Value) -> Option<q::PayloadIndexParams> {
             prefix: plain_of(json, "prefix")
                 .unwrap_or(false)
                 .then_some(q::KeywordPrefixParams {}),
-            ..s::tell_keyword(json)
+            ..s::encode_keyword(json)
         }),
-        "integer" => Is::IntegerIndexParams(s::tell_integer(json)),
-        "float" => Is::FloatIndexParams(s::tell_float(json)),
-        "geo" => Is::GeoIndexParams(s::tell_geo(json)),
-        "bool" => Is::BoolIndexParams(s::tell_boolean(json)),
-        "datetime" => Is::DatetimeIndexParams(s::tell_datetime(json)),
-        "uuid" => Is::UuidIndexParams(s::tell_uuid(json)),
+        "integer" => Is::IntegerIndexParams(s::encode_integer(json)),
+        "float" => Is::FloatIndexParams(s::encode_float(json)),
+        "geo" => Is::GeoIndexParams(s::encode_geo(json)),
+        "bool" => Is::BoolIndexParams(s::encode_boolean(json)),
+        "datetime" => Is::DatetimeIndexParams(s::encode_datetime(json)),
+        "uuid" => Is::UuidIndexParams(s::encode_uuid(json)),
         "text" => Is::TextIndexParams(text_index(json)),
         _ => return None,
     };
@@ -289,7 +289,7 @@ fn text_index(json: &Value) -> q::TextIndexParams {
         scoring: part(json, "scoring")
             .filter(|v| **v != Value::Bool(false))
             .map(|_| q::TextScoringParams { r#type: 0 }),
-        ..s::tell_text_plain(json)
+        ..s::encode_text_plain(json)
     }
 }
 
@@ -302,13 +302,13 @@ fn shard_key(key: &Value) -> q::ShardKey {
     q::ShardKey { key }
 }
 
-pub fn shard_keys(told: Told) -> ApiResult<Vec<u8>> {
-    let json: Value = told.result()?;
+pub fn shard_keys(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let json: Value = handled.result()?;
     let key = |v: &Value| q::ShardKeyDescription {
         key: v.get("key").map(shard_key),
     };
     message(&q::ListShardKeysResponse {
         shard_keys: elements(&json, "shard_keys").map(key).collect(),
-        time: told.time,
+        time: handled.time,
     })
 }

@@ -1,4 +1,4 @@
-//! How a search goes about it: all rows, those of a bitmap, or clusters, as many as it takes.
+//! The strategy of a search: all rows, those of a bitmap, or clusters.
 //!
 //! A filtered search shall cost no more than an exact one, which compares the rows that match (or all rows, where that is
 //! cheaper). So clusters are visited for the matching rows alone, once the row bitmap is known: that costs a part of what the exact
@@ -16,7 +16,7 @@ use crate::reading::ALONE_COST;
 use crate::rounds::Rounds;
 use crate::rows_file::RowsFile;
 use crate::scan::Search;
-use crate::vector_index::{Effort, Want};
+use crate::vector_index::{Effort, IndexSearchParams};
 
 // Costs are counted in pages read and compared in sequence: 2 us each (1M x 100, one thread; all estimates).
 
@@ -51,7 +51,7 @@ const FEW: u64 = 256;
 
 /// What a search does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Way {
+pub(super) enum SearchStrategy {
     /// All rows, in the order of the file.
     All,
     /// Only the rows of the bitmap, each by its position.
@@ -64,11 +64,16 @@ pub(super) enum Way {
 
 impl Ivf {
     /// The cheapest way.
-    pub(super) fn way(&self, want: &Want, allowed: &Allowed<'_>, k: usize) -> Way {
+    pub(super) fn strategy(
+        &self,
+        want: &IndexSearchParams,
+        allowed: &Allowed<'_>,
+        k: usize,
+    ) -> SearchStrategy {
         let all = self.rows.data_pages() as f64;
         let (exact, exactly) = match allowed.only.map(|only| self.listed_cost(only)) {
-            Some(listed) if listed < all => (listed, Way::Listed),
-            _ => (all, Way::All),
+            Some(listed) if listed < all => (listed, SearchStrategy::Listed),
+            _ => (all, SearchStrategy::All),
         };
         if want.exact {
             return exactly;
@@ -81,9 +86,9 @@ impl Ivf {
             let few = self.codes_of(want).is_some() && reads < f64::from(self.meta.shape.rows / 4);
             let cost = self.probe_cost(want, f64::from(effort.probes), reads);
             return if cost < exact || few {
-                Way::Probe(effort)
+                SearchStrategy::Probe(effort)
             } else {
-                Way::All
+                SearchStrategy::All
             };
         };
         if self.codes_of(want).is_none() && only.len() <= FEW {
@@ -110,8 +115,8 @@ impl Ivf {
             probe
         };
         match () {
-            () if pick < exact && (pick <= probe || at_worst > exact) => Way::Pick(effort),
-            () if probe < exact && at_worst <= exact => Way::Probe(effort),
+            () if pick < exact && (pick <= probe || at_worst > exact) => SearchStrategy::Pick(effort),
+            () if probe < exact && at_worst <= exact => SearchStrategy::Probe(effort),
             () => exactly,
         }
     }
@@ -120,7 +125,7 @@ impl Ivf {
     pub(super) fn more(
         &self,
         search: &mut Search<'_, '_>,
-        want: &Want,
+        want: &IndexSearchParams,
         visited: usize,
         found: usize,
     ) -> Option<usize> {
@@ -150,7 +155,7 @@ impl Ivf {
         (!enough).then(|| Rounds::next(visited))
     }
 
-    fn codes_of(&self, want: &Want) -> Option<&CachedRows> {
+    fn codes_of(&self, want: &IndexSearchParams) -> Option<&CachedRows> {
         self.scanned().filter(|_| !want.codes.ignore)
     }
 
@@ -175,7 +180,7 @@ impl Ivf {
     /// What visiting a share of the clusters costs for the rows of a bitmap alone.
     fn pick_cost(
         &self,
-        want: &Want,
+        want: &IndexSearchParams,
         only: &RoaringBitmap,
         visited: f64,
         k: usize,
@@ -211,7 +216,7 @@ impl Ivf {
     }
 
     /// What visiting so many clusters costs, and reading so many rows if there are codes.
-    fn probe_cost(&self, want: &Want, probes: f64, reads: f64) -> f64 {
+    fn probe_cost(&self, want: &IndexSearchParams, probes: f64, reads: f64) -> f64 {
         let cost = self.scan_cost(want, probes) + self.rank_cost();
         match self.codes_of(want) {
             Some(_) => cost + alone(&self.rows, reads),
@@ -220,7 +225,7 @@ impl Ivf {
     }
 
     /// What comparing all that is in so many clusters costs.
-    fn scan_cost(&self, want: &Want, probes: f64) -> f64 {
+    fn scan_cost(&self, want: &IndexSearchParams, probes: f64) -> f64 {
         let clusters = f64::from(self.clusters());
         match self.codes_of(want) {
             Some(codes) => {

@@ -5,16 +5,16 @@ use ramlet_proto::qdrant as q;
 use super::super::node::{Fields, Key, Node};
 use super::super::setting_names as s;
 use super::super::setting_names::{DATATYPE, DISTANCE, MEMORY, MODIFIER, SHARDING, setting};
-use super::{Asked, required, shard_key_one, word};
+use super::{DecodedRequest, required, shard_key_one, word};
 use crate::error::{ApiError, ApiResult};
 
-pub fn named(collection: String) -> ApiResult<Asked> {
-    Ok(Asked::of(collection, Node::Null))
+pub fn named(collection: String) -> ApiResult<DecodedRequest> {
+    Ok(DecodedRequest::of(collection, Node::Null))
 }
 
-pub fn create_shard_key(of: q::CreateShardKeyRequest) -> ApiResult<Asked> {
+pub fn create_shard_key(of: q::CreateShardKeyRequest) -> ApiResult<DecodedRequest> {
     let new = of.request.unwrap_or_default();
-    Ok(Asked::of(of.collection_name, new_shard_key(new)))
+    Ok(DecodedRequest::of(of.collection_name, new_shard_key(new)))
 }
 
 /// Also as a change of a cluster.
@@ -33,9 +33,9 @@ fn new_shard_key(new: q::CreateShardKey) -> Node {
         .node()
 }
 
-pub fn delete_shard_key(of: q::DeleteShardKeyRequest) -> ApiResult<Asked> {
+pub fn delete_shard_key(of: q::DeleteShardKeyRequest) -> ApiResult<DecodedRequest> {
     let gone = of.request.unwrap_or_default();
-    Ok(Asked::of(of.collection_name, gone_shard_key(gone)))
+    Ok(DecodedRequest::of(of.collection_name, gone_shard_key(gone)))
 }
 
 fn gone_shard_key(of: q::DeleteShardKey) -> Node {
@@ -44,7 +44,7 @@ fn gone_shard_key(of: q::DeleteShardKey) -> Node {
 }
 
 /// Exactly one kind of change, as REST has them.
-pub fn change_cluster(of: q::UpdateCollectionClusterSetupRequest) -> ApiResult<Asked> {
+pub fn change_cluster(of: q::UpdateCollectionClusterSetupRequest) -> ApiResult<DecodedRequest> {
     use q::update_collection_cluster_setup_request::Operation::*;
     let nothing = || Fields::new().node();
     let shard = |id: u32| Fields::new().uint("shard_id", Some(id));
@@ -75,10 +75,10 @@ pub fn change_cluster(of: q::UpdateCollectionClusterSetupRequest) -> ApiResult<A
         Some(DeleteShardKey(gone)) => ("drop_sharding_key", gone_shard_key(gone)),
     };
     let body = Fields::new().put(name, body).node();
-    Asked::of(of.collection_name, body).timeout(of.timeout)
+    DecodedRequest::of(of.collection_name, body).timeout(of.timeout)
 }
 
-pub fn create(of: q::CreateCollection) -> ApiResult<Asked> {
+pub fn create(of: q::CreateCollection) -> ApiResult<DecodedRequest> {
     let name = of.collection_name.clone();
     let timeout = of.timeout;
     #[allow(deprecated)]
@@ -98,14 +98,14 @@ pub fn create(of: q::CreateCollection) -> ApiResult<Asked> {
         .maybe("metadata", metadata(of.metadata), |m| m)
         .maybe("payload", of.payload, |of| s::payload_storage(of).node())
         .maybe("id_tracker", of.id_tracker, |of| s::id_tracker(of).node());
-    Asked::of(name, body.node()).timeout(timeout)
+    DecodedRequest::of(name, body.node()).timeout(timeout)
 }
 
 fn metadata(entries: Vec<bytes::Bytes>) -> Option<Node> {
     (!entries.is_empty()).then_some(Node::Payload(entries))
 }
 
-pub fn update(of: q::UpdateCollection) -> ApiResult<Asked> {
+pub fn update(of: q::UpdateCollection) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .maybe("optimizers_config", of.optimizers_config, s::optimizers)
         .maybe("params", of.params, params_diff)
@@ -119,7 +119,7 @@ pub fn update(of: q::UpdateCollection) -> ApiResult<Asked> {
         .maybe("sparse_vectors", of.sparse_vectors_config, sparse_config)
         .maybe("strict_mode_config", of.strict_mode_config, s::strict)
         .maybe("metadata", metadata(of.metadata), |m| m);
-    Asked::of(of.collection_name, body.node()).timeout(of.timeout)
+    DecodedRequest::of(of.collection_name, body.node()).timeout(of.timeout)
 }
 
 #[allow(deprecated)]
@@ -135,8 +135,8 @@ fn params_diff(of: q::CollectionParamsDiff) -> Node {
         .node()
 }
 
-pub fn delete(of: q::DeleteCollection) -> ApiResult<Asked> {
-    Asked::of(of.collection_name, Node::Null).timeout(of.timeout)
+pub fn delete(of: q::DeleteCollection) -> ApiResult<DecodedRequest> {
+    DecodedRequest::of(of.collection_name, Node::Null).timeout(of.timeout)
 }
 
 fn vectors_config(of: q::VectorsConfig) -> Node {
@@ -226,7 +226,7 @@ fn sparse_config(of: q::SparseVectorConfig) -> Node {
     )
 }
 
-pub fn aliases(of: q::ChangeAliases) -> ApiResult<Asked> {
+pub fn aliases(of: q::ChangeAliases) -> ApiResult<DecodedRequest> {
     use q::alias_operations::Action as Is;
     let action = |of: q::AliasOperations| {
         let (name, fields) = match of.action {
@@ -251,14 +251,14 @@ pub fn aliases(of: q::ChangeAliases) -> ApiResult<Asked> {
         Fields::new().put(name, fields.node()).node()
     };
     let body = Fields::new().put("actions", Node::list(of.actions, action));
-    Asked::plain(body.node()).timeout(of.timeout)
+    DecodedRequest::plain(body.node()).timeout(of.timeout)
 }
 
 const FIELD_TYPES: &[&str] = &[
     "keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid",
 ];
 
-pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<Asked> {
+pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<DecodedRequest> {
     let schema = match (of.field_index_params.and_then(|p| p.index_params), of.field_type) {
         (Some(params), _) => Some(index_params(params)),
         (None, Some(kind)) => Some(word(kind, FIELD_TYPES, "field_type")),
@@ -268,7 +268,7 @@ pub fn create_index(of: q::CreateFieldIndexCollection) -> ApiResult<Asked> {
         Fields::new()
             .put("field_name", Node::Text(of.field_name))
             .maybe("field_schema", schema, |s| s);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .wait(of.wait)
         .timeout(of.timeout)?
         .ordering(of.ordering)
@@ -324,18 +324,18 @@ fn text_index(of: q::TextIndexParams) -> Fields {
         .maybe("scoring", scoring, |s| s)
 }
 
-pub fn delete_index(of: q::DeleteFieldIndexCollection) -> ApiResult<Asked> {
+pub fn delete_index(of: q::DeleteFieldIndexCollection) -> ApiResult<DecodedRequest> {
     if of.field_name.is_empty() {
         return Err(ApiError::validation("field_name", "must not be empty"));
     }
-    Asked::of(of.collection_name, Node::Null)
+    DecodedRequest::of(of.collection_name, Node::Null)
         .param("field", of.field_name)
         .wait(of.wait)
         .timeout(of.timeout)?
         .ordering(of.ordering)
 }
 
-pub fn create_vector(of: q::CreateVectorNameRequest) -> ApiResult<Asked> {
+pub fn create_vector(of: q::CreateVectorNameRequest) -> ApiResult<DecodedRequest> {
     use q::create_vector_name_request::VectorConfig::{DenseConfig, SparseConfig};
     let config = |of| match of {
         DenseConfig(of) => {
@@ -354,21 +354,21 @@ pub fn create_vector(of: q::CreateVectorNameRequest) -> ApiResult<Asked> {
         }
     };
     let body = required(of.vector_config, "vector_config", config);
-    Asked::of(of.collection_name, body)
+    DecodedRequest::of(of.collection_name, body)
         .param("vector", of.vector_name)
         .wait(of.wait)
         .timeout(of.timeout)?
         .ordering(of.ordering)
 }
 
-pub fn delete_vector(of: q::DeleteVectorNameRequest) -> ApiResult<Asked> {
-    Asked::of(of.collection_name, Node::Null)
+pub fn delete_vector(of: q::DeleteVectorNameRequest) -> ApiResult<DecodedRequest> {
+    DecodedRequest::of(of.collection_name, Node::Null)
         .param("vector", of.vector_name)
         .wait(of.wait)
         .timeout(of.timeout)?
         .ordering(of.ordering)
 }
 
-pub fn snapshot(collection: String, name: String) -> ApiResult<Asked> {
-    Ok(Asked::of(collection, Node::Null).param("snapshot", name))
+pub fn snapshot(collection: String, name: String) -> ApiResult<DecodedRequest> {
+    Ok(DecodedRequest::of(collection, Node::Null).param("snapshot", name))
 }

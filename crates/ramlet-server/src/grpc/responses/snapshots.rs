@@ -1,10 +1,10 @@
-//! Snapshots, as they are told.
+//! Messages about snapshots.
 
 use ramlet_proto::qdrant as q;
 use serde::Deserialize;
 
 use super::collections::timestamp;
-use super::{Told, message};
+use super::{HandlerResult, message};
 use crate::error::ApiResult;
 
 #[derive(Deserialize)]
@@ -27,23 +27,23 @@ impl Snapshot {
     }
 }
 
-pub fn created(told: Told) -> ApiResult<Vec<u8>> {
-    let snapshot: Snapshot = told.result()?;
+pub fn created(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let snapshot: Snapshot = handled.result()?;
     message(&q::CreateSnapshotResponse {
         snapshot_description: Some(snapshot.message()),
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn list(told: Told) -> ApiResult<Vec<u8>> {
-    let list: Vec<Snapshot> = told.result()?;
+pub fn list(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let list: Vec<Snapshot> = handled.result()?;
     let snapshot_descriptions = list.into_iter().map(Snapshot::message).collect();
     message(&q::ListSnapshotsResponse {
         snapshot_descriptions,
-        time: told.time,
+        time: handled.time,
     })
 }
 
-pub fn deleted(told: Told) -> ApiResult<Vec<u8>> {
-    message(&q::DeleteSnapshotResponse { time: told.time })
+pub fn deleted(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    message(&q::DeleteSnapshotResponse { time: handled.time })
 }

@@ -1,31 +1,31 @@
-//! Points coming in, and asked for by id.
+//! Upserts, and reads of points by id.
 
 use ramlet_proto::qdrant as q;
 
 use super::super::node::{Fields, Node};
 use super::filter::filter;
 use super::vectors::vectors;
-use super::{Asked, id, required, shard_key, with_payload, with_vectors, word};
+use super::{DecodedRequest, id, required, shard_key, with_payload, with_vectors, word};
 use crate::error::ApiResult;
 
-pub fn get(of: q::GetPoints) -> ApiResult<Asked> {
+pub fn get(of: q::GetPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("ids", Node::list(of.ids, id))
         .maybe("with_payload", of.with_payload, with_payload)
         .maybe("with_vector", of.with_vectors, with_vectors)
         .maybe("shard_key", of.shard_key_selector, shard_key);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn upsert(of: q::UpsertPoints) -> ApiResult<Asked> {
+pub fn upsert(of: q::UpsertPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("points", Node::list(of.points, point))
         .maybe("shard_key", of.shard_key_selector, shard_key)
         .maybe("update_filter", of.update_filter, filter)
         .maybe("update_mode", of.update_mode, mode);
-    Asked::of(of.collection_name, body.node())
+    DecodedRequest::of(of.collection_name, body.node())
         .wait(of.wait)
         .timeout(of.timeout)?
         .ordering(of.ordering)

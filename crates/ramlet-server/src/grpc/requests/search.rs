@@ -6,7 +6,7 @@ use super::super::node::{Fields, Node};
 use super::filter::filter;
 use super::query::{lookup, params, strategy, with_lookup};
 use super::vectors::{example, sparse, vector};
-use super::{Asked, id, required, shard_key, with_payload, with_vectors, wrong_timeout};
+use super::{DecodedRequest, id, required, shard_key, with_payload, with_vectors, wrong_timeout};
 use crate::error::ApiResult;
 
 /// Fields that all of these messages have, and what they are called in REST.
@@ -64,9 +64,9 @@ fn target(data: Vec<f32>, indices: Option<q::SparseIndices>, name: Option<String
     }
 }
 
-pub fn search(of: q::SearchPoints) -> ApiResult<Asked> {
+pub fn search(of: q::SearchPoints) -> ApiResult<DecodedRequest> {
     let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
-    Asked::of(name, search_one(of))
+    DecodedRequest::of(name, search_one(of))
         .timeout(timeout)?
         .consistency(consistency)
 }
@@ -80,21 +80,21 @@ fn search_one(of: q::SearchPoints) -> Node {
     shared!(of, fields).node()
 }
 
-pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<Asked> {
+pub fn search_batch(of: q::SearchBatchPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("searches", Node::list(of.search_points, search_one))
         .node();
-    Asked::of(of.collection_name, body)
+    DecodedRequest::of(of.collection_name, body)
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<Asked> {
+pub fn search_groups(of: q::SearchPointGroups) -> ApiResult<DecodedRequest> {
     let fields = Fields::new()
         .put("vector", target(of.vector, of.sparse_indices, of.vector_name))
         .float("score_threshold", of.score_threshold);
     let fields = grouped!(of, shared!(of, fields));
-    Asked::of(of.collection_name, fields.node())
+    DecodedRequest::of(of.collection_name, fields.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
@@ -106,9 +106,9 @@ fn examples(ids: Vec<q::PointId>, vectors: Vec<q::Vector>) -> Node {
     ))
 }
 
-pub fn recommend(of: q::RecommendPoints) -> ApiResult<Asked> {
+pub fn recommend(of: q::RecommendPoints) -> ApiResult<DecodedRequest> {
     let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
-    Asked::of(name, recommend_one(of))
+    DecodedRequest::of(name, recommend_one(of))
         .timeout(timeout)?
         .consistency(consistency)
 }
@@ -120,26 +120,26 @@ fn recommend_one(of: q::RecommendPoints) -> Node {
     recommended!(of, shared!(of, fields)).node()
 }
 
-pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<Asked> {
+pub fn recommend_batch(of: q::RecommendBatchPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("searches", Node::list(of.recommend_points, recommend_one))
         .node();
-    Asked::of(of.collection_name, body)
+    DecodedRequest::of(of.collection_name, body)
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn recommend_groups(of: q::RecommendPointGroups) -> ApiResult<Asked> {
+pub fn recommend_groups(of: q::RecommendPointGroups) -> ApiResult<DecodedRequest> {
     let fields = recommended!(of, shared!(of, Fields::new()));
     let fields = grouped!(of, fields);
-    Asked::of(of.collection_name, fields.node())
+    DecodedRequest::of(of.collection_name, fields.node())
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }
 
-pub fn discover(of: q::DiscoverPoints) -> ApiResult<Asked> {
+pub fn discover(of: q::DiscoverPoints) -> ApiResult<DecodedRequest> {
     let (name, timeout, consistency) = (of.collection_name.clone(), of.timeout, of.read_consistency);
-    Asked::of(name, discover_one(of))
+    DecodedRequest::of(name, discover_one(of))
         .timeout(timeout)?
         .consistency(consistency)
 }
@@ -163,11 +163,11 @@ fn discover_one(of: q::DiscoverPoints) -> Node {
     shared!(of, fields).node()
 }
 
-pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<Asked> {
+pub fn discover_batch(of: q::DiscoverBatchPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new()
         .put("searches", Node::list(of.discover_points, discover_one))
         .node();
-    Asked::of(of.collection_name, body)
+    DecodedRequest::of(of.collection_name, body)
         .timeout(of.timeout)?
         .consistency(of.read_consistency)
 }

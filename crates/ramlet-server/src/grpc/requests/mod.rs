@@ -1,4 +1,4 @@
-//! What comes in: messages in the shape of the REST API's JSON. One file per noun of the API.
+//! Requests: messages in the shape of the REST API's JSON. One file per noun of the API.
 
 pub mod collections;
 pub mod filter;
@@ -19,16 +19,16 @@ use crate::limits;
 use crate::params::QueryParams;
 
 /// A decoded request: what a route's handler takes.
-pub struct Asked {
+pub struct DecodedRequest {
     /// Parameters that stand in the path of the REST API.
     pub params: Vec<(String, String)>,
     pub query: QueryParams,
     pub body: Node,
 }
 
-impl Asked {
-    pub fn of(collection: String, body: Node) -> Asked {
-        Asked {
+impl DecodedRequest {
+    pub fn of(collection: String, body: Node) -> DecodedRequest {
+        DecodedRequest {
             params: vec![("collection".to_owned(), collection)],
             query: QueryParams::default(),
             body,
@@ -36,26 +36,26 @@ impl Asked {
     }
 
     /// Without a collection.
-    pub fn plain(body: Node) -> Asked {
-        Asked {
+    pub fn plain(body: Node) -> DecodedRequest {
+        DecodedRequest {
             params: Vec::new(),
             query: QueryParams::default(),
             body,
         }
     }
 
-    pub fn param(mut self, name: &str, value: String) -> Asked {
+    pub fn param(mut self, name: &str, value: String) -> DecodedRequest {
         self.params.push((name.to_owned(), value));
         self
     }
 
-    pub fn wait(mut self, wait: Option<bool>) -> Asked {
+    pub fn wait(mut self, wait: Option<bool>) -> DecodedRequest {
         self.query.wait = wait.unwrap_or(false);
         self
     }
 
     /// Seconds, as REST has them in the query string: from 1.
-    pub fn timeout(mut self, seconds: Option<u64>) -> ApiResult<Asked> {
+    pub fn timeout(mut self, seconds: Option<u64>) -> ApiResult<DecodedRequest> {
         match seconds {
             None => {}
             Some(0) => {
@@ -70,9 +70,9 @@ impl Asked {
     }
 }
 
-impl Asked {
+impl DecodedRequest {
     /// Checked, and says nothing to a single node.
-    pub fn ordering(self, of: Option<q::WriteOrdering>) -> ApiResult<Asked> {
+    pub fn ordering(self, of: Option<q::WriteOrdering>) -> ApiResult<DecodedRequest> {
         match of {
             Some(of) if !(0..KINDS).contains(&of.r#type) => Err(no_kind("ordering", of.r#type)),
             _ => Ok(self),
@@ -80,7 +80,7 @@ impl Asked {
     }
 
     /// The same.
-    pub fn consistency(self, of: Option<q::ReadConsistency>) -> ApiResult<Asked> {
+    pub fn consistency(self, of: Option<q::ReadConsistency>) -> ApiResult<DecodedRequest> {
         use q::read_consistency::Value::{Factor, Type};
         match of.and_then(|of| of.value) {
             Some(Type(kind)) if !(0..KINDS).contains(&kind) => Err(no_kind("read_consistency", kind)),
@@ -106,7 +106,7 @@ fn no_kind(name: &str, value: i32) -> ApiError {
 }
 
 /// What of a message's type the server must know before it decodes one.
-pub type Decode = fn(bytes::Bytes) -> ApiResult<Asked>;
+pub type Decode = fn(bytes::Bytes) -> ApiResult<DecodedRequest>;
 
 /// A request's size in memory, its decoder.
 pub struct Request {

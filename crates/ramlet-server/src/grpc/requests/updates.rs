@@ -6,7 +6,7 @@ use ramlet_proto::qdrant::points_update_operation as op;
 use super::super::node::{Fields, Node};
 use super::filter::filter;
 use super::points::{mode, point, point_vectors};
-use super::{Asked, id, shard_key};
+use super::{DecodedRequest, id, shard_key};
 use crate::error::ApiResult;
 
 /// `points` or `filter`, with `rest`.
@@ -20,10 +20,14 @@ fn select(selector: Option<q::PointsSelector>, rest: Fields) -> Fields {
 }
 
 /// What all changes may say beside what is changed.
-type Said = (Option<bool>, Option<u64>, Option<q::WriteOrdering>);
+type ChangeOptions = (Option<bool>, Option<u64>, Option<q::WriteOrdering>);
 
-fn changed(collection: String, body: Fields, (wait, timeout, ordering): Said) -> ApiResult<Asked> {
-    Asked::of(collection, body.node())
+fn changed(
+    collection: String,
+    body: Fields,
+    (wait, timeout, ordering): ChangeOptions,
+) -> ApiResult<DecodedRequest> {
+    DecodedRequest::of(collection, body.node())
         .wait(wait)
         .timeout(timeout)?
         .ordering(ordering)
@@ -33,17 +37,17 @@ fn in_shard(key: Option<q::ShardKeySelector>) -> Fields {
     Fields::new().maybe("shard_key", key, shard_key)
 }
 
-pub fn delete(of: q::DeletePoints) -> ApiResult<Asked> {
+pub fn delete(of: q::DeletePoints) -> ApiResult<DecodedRequest> {
     let body = select(of.points, in_shard(of.shard_key_selector));
     changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
-pub fn clear_payload(of: q::ClearPayloadPoints) -> ApiResult<Asked> {
+pub fn clear_payload(of: q::ClearPayloadPoints) -> ApiResult<DecodedRequest> {
     let body = select(of.points, in_shard(of.shard_key_selector));
     changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
-pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<Asked> {
+pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<DecodedRequest> {
     let body = in_shard(of.shard_key_selector)
         .put("payload", Node::Payload(of.payload))
         .text("key", of.key);
@@ -54,7 +58,7 @@ pub fn set_payload(of: q::SetPayloadPoints) -> ApiResult<Asked> {
     )
 }
 
-pub fn delete_payload(of: q::DeletePayloadPoints) -> ApiResult<Asked> {
+pub fn delete_payload(of: q::DeletePayloadPoints) -> ApiResult<DecodedRequest> {
     let body = in_shard(of.shard_key_selector).put("keys", Node::words(of.keys));
     changed(
         of.collection_name,
@@ -63,14 +67,14 @@ pub fn delete_payload(of: q::DeletePayloadPoints) -> ApiResult<Asked> {
     )
 }
 
-pub fn update_vectors(of: q::UpdatePointVectors) -> ApiResult<Asked> {
+pub fn update_vectors(of: q::UpdatePointVectors) -> ApiResult<DecodedRequest> {
     let body = in_shard(of.shard_key_selector)
         .put("points", Node::list(of.points, point_vectors))
         .maybe("update_filter", of.update_filter, filter);
     changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }
 
-pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<Asked> {
+pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<DecodedRequest> {
     let body =
         in_shard(of.shard_key_selector).put("vector", Node::words(of.vectors.unwrap_or_default().names));
     changed(
@@ -80,7 +84,7 @@ pub fn delete_vectors(of: q::DeletePointVectors) -> ApiResult<Asked> {
     )
 }
 
-pub fn batch(of: q::UpdateBatchPoints) -> ApiResult<Asked> {
+pub fn batch(of: q::UpdateBatchPoints) -> ApiResult<DecodedRequest> {
     let body = Fields::new().put("operations", Node::list(of.operations, operation));
     changed(of.collection_name, body, (of.wait, of.timeout, of.ordering))
 }

@@ -7,7 +7,7 @@ use ramlet_proto::{Message, qdrant as q};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{FRAME_HEAD, Points, Told, id, message};
+use super::{FRAME_HEAD, HandlerResult, Points, id, message};
 use crate::error::{ApiError, ApiResult};
 
 #[derive(serde::Deserialize)]
@@ -56,11 +56,11 @@ const HITS_TAG: u8 = 2 << 3 | 2;
 const LOOKUP_TAG: u8 = 3 << 3 | 2;
 
 /// `QueryGroupsResponse` and those with the same fields.
-pub fn groups(told: Told) -> ApiResult<Vec<u8>> {
-    let Groups { groups } = told.result()?;
-    let mut out = Vec::with_capacity(FRAME_HEAD + told.messages.len() + 32 * groups.len() + 16);
+pub fn groups(handled: HandlerResult) -> ApiResult<Vec<u8>> {
+    let Groups { groups } = handled.result()?;
+    let mut out = Vec::with_capacity(FRAME_HEAD + handled.messages.len() + 32 * groups.len() + 16);
     out.resize(FRAME_HEAD, 0);
-    let mut points = told.points();
+    let mut points = handled.points();
     put_message(&mut out, 1, |out| {
         for group in groups {
             put_message(out, 1, |out| put_group(out, &group, &mut points))?;
@@ -69,7 +69,7 @@ pub fn groups(told: Told) -> ApiResult<Vec<u8>> {
     })?;
     let rest = q::QueryGroupsResponse {
         result: None,
-        time: told.time,
+        time: handled.time,
         usage: None,
     };
     rest.encode(&mut out).map_err(ApiError::internal)?;
@@ -114,7 +114,7 @@ fn group_id(json: &Value) -> q::GroupId {
     q::GroupId { kind }
 }
 
-pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
+pub fn facet(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     use q::facet_value::Variant::{BoolValue, IntegerValue, StringValue};
     #[derive(serde::Deserialize)]
     struct Hits {
@@ -125,7 +125,7 @@ pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
         value: Value,
         count: u64,
     }
-    let Hits { hits } = told.result()?;
+    let Hits { hits } = handled.result()?;
     let hit = |hit: Hit| {
         let variant = match hit.value {
             Value::String(text) => Some(StringValue(text)),
@@ -140,12 +140,12 @@ pub fn facet(told: Told) -> ApiResult<Vec<u8>> {
     };
     message(&q::FacetResponse {
         hits: hits.into_iter().map(hit).collect(),
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }
 
-pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
+pub fn pairs(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Pairs {
         pairs: Vec<Pair>,
@@ -156,7 +156,7 @@ pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
         b: Value,
         score: f32,
     }
-    let Pairs { pairs } = told.result()?;
+    let Pairs { pairs } = handled.result()?;
     let pair = |p: Pair| q::SearchMatrixPair {
         a: id(&p.a),
         b: id(&p.b),
@@ -167,12 +167,12 @@ pub fn pairs(told: Told) -> ApiResult<Vec<u8>> {
     };
     message(&q::SearchMatrixPairsResponse {
         result: Some(result),
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }
 
-pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
+pub fn offsets(handled: HandlerResult) -> ApiResult<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Offsets {
         offsets_row: Vec<u64>,
@@ -180,7 +180,7 @@ pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
         scores: Vec<f32>,
         ids: Vec<Value>,
     }
-    let of: Offsets = told.result()?;
+    let of: Offsets = handled.result()?;
     let result = q::SearchMatrixOffsets {
         offsets_row: of.offsets_row,
         offsets_col: of.offsets_col,
@@ -189,7 +189,7 @@ pub fn offsets(told: Told) -> ApiResult<Vec<u8>> {
     };
     message(&q::SearchMatrixOffsetsResponse {
         result: Some(result),
-        time: told.time,
+        time: handled.time,
         usage: None,
     })
 }

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::error::{ApiError, ApiResult};
 
 /// Settings by their keys.
-pub type Kept = BTreeMap<String, Value>;
+pub type StoredSettings = BTreeMap<String, Value>;
 
 /// Lays a group of settings over what is there.
-pub fn put<T: Serialize>(other: &mut Kept, key: &str, group: &Option<T>) -> ApiResult<()> {
+pub fn put<T: Serialize>(other: &mut StoredSettings, key: &str, group: &Option<T>) -> ApiResult<()> {
     if let Some(group) = group {
         merge(
             other,
@@ -23,7 +23,7 @@ pub fn put<T: Serialize>(other: &mut Kept, key: &str, group: &Option<T>) -> ApiR
 }
 
 /// Objects are merged key by key (null takes a key away), anything else is replaced.
-pub fn merge(other: &mut Kept, key: &str, value: Value) {
+pub fn merge(other: &mut StoredSettings, key: &str, value: Value) {
     let Value::Object(new) = value else {
         other.insert(key.to_owned(), value);
         return;

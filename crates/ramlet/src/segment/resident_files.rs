@@ -1,8 +1,8 @@
-//! Which of a collection's files are in RAM as a whole.
+//! Which of a collection's files are wholly in RAM.
 
 /// Files that are in RAM as a whole or record by record: their kinds, those that are missed most a byte first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whole {
+pub enum ResidentFiles {
     Terms,
     Lists,
     Positions,
@@ -13,18 +13,18 @@ pub enum Whole {
 
 /// Which files are in RAM as a whole: those up to this one in the order of kinds, then bytes. `None`: not one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptWhole(Option<(Whole, u64)>);
+pub struct KeptWhole(Option<(ResidentFiles, u64)>);
 
 impl KeptWhole {
     /// What to keep in so many bytes: all, or the first kinds in half of them, and of the next kind what is short. What is read lately of the others is kept
     /// record by record, and ten records that are asked for are worth more than a page of those that happen to come first. A short file is asked as
     /// often as a long one: each word has a list in each segment.
-    pub fn of(mut files: Vec<(Whole, u64)>, room: u64) -> KeptWhole {
+    pub fn of(mut files: Vec<(ResidentFiles, u64)>, room: u64) -> KeptWhole {
         let sum: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         if sum <= room {
-            return KeptWhole(Some((Whole::Payloads, u64::MAX)));
+            return KeptWhole(Some((ResidentFiles::Payloads, u64::MAX)));
         }
-        files.retain(|(kind, _)| *kind != Whole::Payloads);
+        files.retain(|(kind, _)| *kind != ResidentFiles::Payloads);
         files.sort_unstable();
         let (mut left, mut last) = (room / 2, None);
         for (kind, bytes) in files {
@@ -38,16 +38,16 @@ impl KeptWhole {
                 }
             }
         }
-        KeptWhole(Some((Whole::Tables, u64::MAX)))
+        KeptWhole(Some((ResidentFiles::Tables, u64::MAX)))
     }
 
-    pub fn has(self, kind: Whole, bytes: u64) -> bool {
+    pub fn has(self, kind: ResidentFiles, bytes: u64) -> bool {
         Some((kind, bytes)) <= self.0
     }
 
     /// Whether payloads are: all or none.
     pub fn has_payloads(self) -> bool {
-        self.has(Whole::Payloads, u64::MAX)
+        self.has(ResidentFiles::Payloads, u64::MAX)
     }
 }
 
@@ -56,18 +56,18 @@ mod tests {
     use super::*;
 
     /// Of two segments.
-    fn files() -> Vec<(Whole, u64)> {
-        use Whole::*;
-        let of = |kinds: [Whole; 4], bytes: [u64; 4]| kinds.into_iter().zip(bytes);
+    fn files() -> Vec<(ResidentFiles, u64)> {
+        use ResidentFiles::*;
+        let of = |kinds: [ResidentFiles; 4], bytes: [u64; 4]| kinds.into_iter().zip(bytes);
         let kinds = [Terms, Lists, Positions, Payloads];
         of(kinds, [4, 50, 25, 200])
             .chain(of(kinds, [1, 6, 3, 20]))
             .collect()
     }
 
-    fn kept(room: u64) -> Vec<(Whole, u64)> {
+    fn kept(room: u64) -> Vec<(ResidentFiles, u64)> {
         let kept = KeptWhole::of(files(), room);
-        let has = |(kind, bytes): &(Whole, u64)| kept.has(*kind, *bytes);
+        let has = |(kind, bytes): &(ResidentFiles, u64)| kept.has(*kind, *bytes);
         let mut files: Vec<_> = files().into_iter().filter(has).collect();
         files.sort_unstable();
         files
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn what_is_missed_most_and_what_is_short() {
-        use Whole::*;
+        use ResidentFiles::*;
         assert_eq!(kept(309).len(), 8);
         let lists = [(Terms, 1), (Terms, 4), (Lists, 6), (Lists, 50)];
-        let with = |more: &[(Whole, u64)]| [&lists[..], more].concat();
+        let with = |more: &[(ResidentFiles, u64)]| [&lists[..], more].concat();
         // Payloads all or none, and nothing but them beyond a half.
         assert_eq!(kept(308), with(&[(Positions, 3), (Positions, 25)]));
         assert_eq!(kept(177), with(&[(Positions, 3)]));

@@ -1,4 +1,4 @@
-//! Bytes of the ledger that a request or an answer holds.
+//! A reservation of the ledger that grows with a request or a response.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::limits;
 
 /// Bytes held for one request or answer, growing as it does.
 #[derive(Default)]
-pub struct Held {
+pub struct GrowingReservation {
     reservation: Option<Reservation>,
     /// What it waited for its first bytes.
     waited: Duration,
 }
 
-impl Held {
+impl GrowingReservation {
     pub fn bytes(&self) -> u64 {
         self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
@@ -39,20 +39,24 @@ impl Held {
         grown.map_err(|e| OverBudget { asked: bytes, ..e })
     }
 
-    /// Bytes that could be had but are taken are waited for, [`limits::MEMORY_WAIT`] at most; see [`Held::until`].
-    pub async fn in_time(bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
-        let mut held = Held::default();
+    /// Bytes that could be had but are taken are waited for, [`limits::MEMORY_WAIT`] at most; see [`GrowingReservation::until`].
+    pub async fn in_time(bytes: u64, from: &Consumer) -> Result<GrowingReservation, OverBudget> {
+        let mut held = GrowingReservation::default();
         // Nearly always there is room, and no clock to be read.
         if from.available() >= bytes && held.at_least(bytes, from).is_ok() {
             return Ok(held);
         }
-        Held::until(Instant::now() + limits::MEMORY_WAIT, bytes, from).await
+        GrowingReservation::until(Instant::now() + limits::MEMORY_WAIT, bytes, from).await
     }
 
     /// The same until `deadline`. Only a new holder waits: what is held already grows at once or not at all
-    /// ([`Held::at_least`]), since those who hold much would wait for each other.
-    pub async fn until(deadline: Instant, bytes: u64, from: &Consumer) -> Result<Held, OverBudget> {
-        let (mut held, begun) = (Held::default(), Instant::now());
+    /// ([`GrowingReservation::at_least`]), since those who hold much would wait for each other.
+    pub async fn until(
+        deadline: Instant,
+        bytes: u64,
+        from: &Consumer,
+    ) -> Result<GrowingReservation, OverBudget> {
+        let (mut held, begun) = (GrowingReservation::default(), Instant::now());
         let mut pause = *limits::MEMORY_PAUSES.start();
         loop {
             // Looked at first, so that who waits is not counted as refused each time.
@@ -73,9 +77,9 @@ impl Held {
     }
 
     /// Hands over `bytes` of these, or all if there are fewer.
-    pub fn split(&mut self, bytes: u64) -> Held {
+    pub fn split(&mut self, bytes: u64) -> GrowingReservation {
         let part = |held: &mut Reservation| held.split(bytes.min(held.bytes()));
-        Held {
+        GrowingReservation {
             reservation: self.reservation.as_mut().map(part),
             waited: Duration::ZERO,
         }
