@@ -105,28 +105,30 @@ fn collections_json(call: &Call, level: u64, anonymize: bool) -> Value {
     if level > 0 {
         let loaded = app.engine.loaded_collections().into_iter();
         let may_see = |name: &str| call.admitted.grant.may_see(name);
-        let all = loaded.filter(|(name, _)| may_see(name)).map(|(name, collection)| {
-            let segments = if level > 3 {
-                collection.segment_reports()
-            } else {
-                Vec::new()
-            };
-            let name = shown_name(&name, anonymize);
-            let mut out = collection_json(
-                &name,
-                collection.id(),
-                &collection.info(),
-                &segments,
-                (level, anonymize),
-            );
-            if let Some(shards) = collection.shard_infos().filter(|_| level > 2) {
-                let shards = shards
-                    .iter()
-                    .filter_map(|shard| keyed_shard_json(&collection, shard, level));
-                out["shards"] = Value::Array(shards.collect());
-            }
-            out
-        });
+        let all = loaded
+            .filter(|(name, _)| may_see(name))
+            .map(|(name, collection)| {
+                let segments = if level > 3 {
+                    collection.segment_reports()
+                } else {
+                    Vec::new()
+                };
+                let name = shown_name(&name, anonymize);
+                let mut out = collection_json(
+                    &name,
+                    collection.id(),
+                    &collection.info(),
+                    &segments,
+                    (level, anonymize),
+                );
+                if let Some(shards) = collection.shard_infos().filter(|_| level > 2) {
+                    let shards = shards
+                        .iter()
+                        .filter_map(|shard| keyed_shard_json(&collection, shard, level));
+                    out["shards"] = Value::Array(shards.collect());
+                }
+                out
+            });
         out["collections"] = Value::Array(all.collect());
         out["snapshots"] = json!([]);
     }

@@ -165,7 +165,9 @@ fn idle(shared: &Shared) -> bool {
             shared.wake_maintenance();
             return true;
         }
-        if try_job(&core, Job::Upkeep, jobs::rebuild_text_index) || try_job(&core, Job::Upkeep, jobs::recalibrate) {
+        if try_job(&core, Job::Upkeep, jobs::rebuild_text_index)
+            || try_job(&core, Job::Upkeep, jobs::recalibrate)
+        {
             return true;
         }
     }
@@ -335,7 +337,10 @@ fn release_newest_points(shared: &Shared) -> bool {
         .map(|core| (held(&core), core))
         .max_by_key(|(bytes, _)| *bytes);
     let gives = most.filter(|(bytes, _)| *bytes > 0);
-    gives.as_ref().inspect(|(_, core)| core.release_newest_points()).is_some()
+    gives
+        .as_ref()
+        .inspect(|(_, core)| core.release_newest_points())
+        .is_some()
 }
 
 fn is_frozen(core: &Core) -> bool {

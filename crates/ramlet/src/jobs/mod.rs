@@ -11,9 +11,10 @@ mod recalibrate;
 pub mod vector_names;
 pub mod watch;
 
-pub use cache_fill::{CacheFill, would_save_reads, fill_caches, fill_spare, lacks_ram, would_gain};
+pub use cache_fill::{CacheFill, fill_caches, fill_spare, lacks_ram, would_gain, would_save_reads};
 pub use merging::{
-    Moment, candidates, clear_dead, make_room_for_files, merges_may_free_memory, memtable_index_is_amortised, merge,
+    Moment, candidates, clear_dead, make_room_for_files, memtable_index_is_amortised, merge,
+    merges_may_free_memory,
 };
 pub use recalibrate::recalibrate;
 pub use vector_names::NewVector;

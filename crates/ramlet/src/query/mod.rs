@@ -270,7 +270,9 @@ fn aim(field: &VectorField, vector: &Vector, scratch: &mut Scratch) -> Result<()
         // Beside the request's own.
         let numbers = vector.numbers();
         let parts = numbers / field.dim.max(1);
-        scratch.lookup.reserve_returned(Query::bytes_for(numbers, parts))?;
+        scratch
+            .lookup
+            .reserve_returned(Query::bytes_for(numbers, parts))?;
     }
     prepare_query(&mut scratch.query, field, vector)
 }

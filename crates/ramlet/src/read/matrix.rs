@@ -113,7 +113,9 @@ fn nearest_by_search(
         request.query = QueryVector::Id(*id);
         hits.clear();
         query::search(view, &request, scratch, &mut hits, None)?;
-        scratch.lookup.reserve_returned(hits.len() * size_of::<(u32, f32)>())?;
+        scratch
+            .lookup
+            .reserve_returned(hits.len() * size_of::<(u32, f32)>())?;
         let found = hits.iter().filter_map(|hit| {
             let place = ids.binary_search(&hit.id).ok()?;
             Some((place as u32, hit.score))
