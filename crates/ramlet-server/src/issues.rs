@@ -303,7 +303,7 @@ pub fn log_staircase(app: &App) {
     let now = told(&stairs.stairs[here]);
     let more: Vec<String> = stairs.stairs[here + 1..].iter().map(told).collect();
     let more = if more.is_empty() {
-        "more would bring nothing".to_owned()
+        "more memory brings nothing".to_owned()
     } else {
         more.join("; ")
     };

@@ -433,7 +433,7 @@ pub mod tests {
             ],
             &[
                 "(Ramlet is one process and has no cluster): QDRANT__CLUSTER__ENABLED",
-                "it isn't told): QDRANT__STORAGE__HNSW_INDEX__M, 1.yaml:2: storage.hnsw_index.m, 1.yaml:3: storage.optimizers.flush_interval_sec",
+                "the planner chooses what isn't set): QDRANT__STORAGE__HNSW_INDEX__M, 1.yaml:2: storage.hnsw_index.m, 1.yaml:3: storage.optimizers.flush_interval_sec",
             ],
         );
     }

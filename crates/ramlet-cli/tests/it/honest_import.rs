@@ -96,7 +96,7 @@ fn files_without_ids_need_a_choice_for_a_filled_collection() {
         &[],
         &[
             "no ids",
-            "'c' has 2 points",
+            "'c' already has 2 points",
             "--ids append",
             "--ids line",
             "--ids hash",

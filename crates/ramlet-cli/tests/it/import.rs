@@ -547,7 +547,7 @@ fn bad_files_say_what_is_wrong() {
         (
             "b.jsonl",
             b"{\"vector\": [1]}\n{\"x\": 1}\n".to_vec(),
-            "line 2: it has no vector, line 1 has one",
+            "line 2: it has no vector, but line 1 has one",
         ),
         ("a.txt", vec![], "the format follows from the extension"),
     ];

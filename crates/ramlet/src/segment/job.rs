@@ -12,7 +12,7 @@ use crate::schema::Schema;
 /// What a job may use.
 pub struct Job<'a> {
     pub file_context: &'a FileContext,
-    /// The shelf's, as far as what the job writes goes.
+    /// The file context's, for the files that the job writes.
     pub storage: Arc<dyn Storage>,
     pub schema: &'a Schema,
     /// Points of the collection.
