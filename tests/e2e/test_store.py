@@ -1,0 +1,197 @@
+"""`ramlet store`: backups that are cut off, damaged, repeated; each becomes the same collection elsewhere, or nothing."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness.server import Server, binary
+
+DIM, POINTS = 256, 12_000
+
+
+def ramlet(*words):
+    """Exit code, and all that was said."""
+    done = subprocess.run([str(binary()), "store", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    return done.returncode, done.stdout
+
+
+def said(*words):
+    """What a command that goes well says in JSON: the last line."""
+    code, text = ramlet(*words, "--json")
+    assert code == 0, text
+    return json.loads(text.splitlines()[-1])
+
+
+def points(start, end, seed):
+    rng = random.Random(seed)
+    return [{"id": i, "vector": list(rng.randbytes(DIM)), "payload": {"n": i, "t": rng.randbytes(200).hex()}} for i in range(start, end)]
+
+
+def put(http, some):
+    for start in range(0, len(some), 500):
+        http.call("PUT", "/collections/docs/points?wait=true", {"points": some[start : start + 500]})
+
+
+def answers(server):
+    http = server.http()
+    got = [http.call("POST", "/collections/docs/points/count", {"exact": True})["result"]]
+    for n in range(0, 200, 20):
+        body = {"query": [n] * DIM, "limit": 10, "with_payload": True, "params": {"exact": True}}
+        got.append(http.call("POST", "/collections/docs/points/query", body)["result"])
+    body = {"limit": 300, "offset": 3_000, "with_vector": True, "with_payload": True}
+    got.append(http.call("POST", "/collections/docs/points/scroll", body)["result"])
+    http.close()
+    return got
+
+
+@pytest.fixture
+def filled(own_server):
+    http = own_server.http()
+    http.call("PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Dot"}})
+    put(http, points(0, POINTS, 1))
+    http.close()
+    return own_server
+
+
+def served(data, arguments=()):
+    return Server(data, memory="96MB", arguments=arguments).start()
+
+
+def check_same(server, expected):
+    try:
+        assert answers(server) == expected
+    finally:
+        server.stop()
+
+
+def test_from_place_to_place(filled, tmp_path):
+    url, before = f"file://{tmp_path}/backups", answers(filled)
+    code, text = ramlet("push", filled.data, url)
+    assert code != 0 and "is a server using it" in text, text
+    filled.stop()
+    first = said("push", filled.data, url)
+    assert first["backup"] == 1 and first["bytes"] > 12_000 * DIM
+    # One point of a hundred changes.
+    filled.start()
+    http = filled.http()
+    put(http, points(500, 500 + POINTS // 100, 2))
+    http.close()
+    after = answers(filled)
+    filled.stop()
+    second = said("push", filled.data, url)
+    # 3 % of what people have; here a chunk of the log is 3 % already.
+    assert second["sent_bytes"] <= 0.06 * second["bytes"], second
+    again = said("push", filled.data, url)
+    assert again["sent_bytes"] == 0, again
+    for backup, expected in [(1, before), (2, after)]:
+        data = tmp_path / f"pulled-{backup}"
+        said("pull", url, data, "--backup", backup)
+        done = subprocess.run([str(binary()), "check", str(data)], stdout=subprocess.PIPE, text=True)
+        assert done.returncode == 0 and "0 problems" in done.stdout, done.stdout
+        check_same(served(data), expected)
+    code, text = ramlet("pull", url, tmp_path / "pulled-1")
+    assert code != 0 and "isn't empty" in text, text
+    code, text = ramlet("list", url)
+    assert code == 0 and len(text.splitlines()) == 3 and "docs" in text, text
+    assert said("prune", url, "--keep", 1)["dropped"] == [1, 2]
+    code, text = ramlet("pull", url, tmp_path / "pulled-3", "--backup", 1)
+    assert code != 0 and "it was pruned" in text and not (tmp_path / "pulled-3").exists(), text
+    said("pull", url, tmp_path / "pulled-3")
+    check_same(served(tmp_path / "pulled-3"), after)
+
+
+def test_a_running_server(filled, tmp_path):
+    url, before = f"file://{tmp_path}/backups", answers(filled)
+    first = said("push", filled.url, url)
+    http = filled.http()
+    assert http.call("GET", "/snapshots")["result"] == [], "the snapshot that was made for it is gone"
+    put(http, points(500, 500 + POINTS // 100, 2))
+    http.close()
+    second = said("push", filled.url, url)
+    assert second["sent_bytes"] < 0.5 * first["sent_bytes"], (first, second)
+    said("pull", url, tmp_path / "pulled", "--backup", 1)
+    check_same(served(tmp_path / "pulled"), before)
+    assert not (tmp_path / "pulled.part").exists()
+
+
+def killed_once(words, is_under_way):
+    """SIGKILL in the midst of it."""
+    process = subprocess.Popen([str(binary()), "store", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not is_under_way():
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it ended before it could be killed"
+
+
+def allocated(directory):
+    return sum(file.stat().st_blocks * 512 for file in directory.rglob("*") if file.is_file()) if directory.exists() else 0
+
+
+def test_killed_in_the_midst(filled, tmp_path):
+    store, pulled = tmp_path / "backups", tmp_path / "pulled"
+    url, before = f"file://{store}", answers(filled)
+    filled.stop()
+    objects = store / "backup/objects"
+    killed_once(["push", filled.data, url], lambda: allocated(objects) > 3_000_000)
+    code, text = ramlet("pull", url, pulled)
+    assert code != 0 and "holds no backup" in text, text
+    pushed = said("push", filled.data, url)
+    assert 0 < pushed["sent_bytes"] < pushed["bytes"] - 2_000_000, pushed
+    killed_once(["pull", url, pulled], lambda: allocated(tmp_path / "pulled.part") > 3_000_000)
+    assert not pulled.exists() and (tmp_path / "pulled.part").exists()
+    code, text = ramlet("pull", url, pulled, "--backup", 7)
+    assert code != 0 and "there was never one" in text, text
+    resumed = said("pull", url, pulled)
+    assert resumed["kept_bytes"] > 1_000_000, resumed
+    assert not (tmp_path / "pulled.part").exists()
+    check_same(served(pulled), before)
+
+
+def test_what_is_refused(filled, tmp_path):
+    filled.stop()
+    store = tmp_path / "backups"
+    url = f"file://{store}"
+    said("push", filled.data, url)
+    largest = max((store / "backup/objects").rglob("*"), key=lambda file: file.stat().st_size)
+    whole = largest.read_bytes()
+    for damage in [whole[:-1] + bytes([whole[-1] ^ 1]), whole[:1000], None]:
+        largest.unlink()
+        if damage is not None:
+            largest.write_bytes(damage)
+        code, text = ramlet("pull", url, tmp_path / "pulled")
+        assert code != 0 and largest.name in text and not (tmp_path / "pulled").exists(), text
+        largest.write_bytes(whole)
+    # Damaged data isn't backed up.
+    segment = max(filled.data.rglob("*.v0"), key=lambda file: file.stat().st_size)
+    with open(segment, "r+b") as file:
+        file.seek(5_000)
+        file.write(b"damage")
+    code, text = ramlet("push", filled.data, url)
+    assert code != 0 and segment.name in text and "ramlet check" in text, text
+    code, text = ramlet("list", url)
+    assert len(text.splitlines()) == 1, text
+    # A place of something else.
+    other = tmp_path / "photos"
+    other.mkdir()
+    (other / "cat.jpg").write_bytes(b"meow")
+    for words in [("check",), ("push", filled.data), ("list",)]:
+        code, text = ramlet(*words, f"file://{other}")
+        assert code != 0 and "cat.jpg" in text, text
+    assert os.listdir(other) == ["cat.jpg"]
+    for wrong in ["/no/url", "s3://", f"file://{tmp_path}/nothing/here"]:
+        code, text = ramlet("push", filled.data, wrong)
+        assert code != 0, text
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_directory_can_be_trusted(tmp_path):
+    (tmp_path / "store").mkdir()
+    code, text = ramlet("check", f"file://{tmp_path}/store")
+    assert code == 0 and "one of 16 racing writers" in text and "REFUSED" not in text, text
+    left = [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
+    assert left == [], left
