@@ -123,7 +123,7 @@ impl Probing<'_> {
             left.push(listed.path);
             Ok(())
         })?;
-        left.iter().try_for_each(|path| self.store.delete(path))
+        self.store.delete_all(left)
     }
 
     fn listed(&self, folder: &str) -> Result<Vec<String>> {

@@ -71,7 +71,25 @@ impl StoreError {
             E::NotSupported { .. } | E::NotImplemented { .. } => StoreErrorKind::Unsupported,
             _ => StoreErrorKind::Failed,
         };
-        StoreError::new(kind, format!("{what}: {}", causes(error)))
+        StoreError::new(kind, format!("{what}: {}", shortened(&causes(error))))
+    }
+}
+
+/// What a store says of itself, without the crate's account of how it asked: of S3 the code and the sentence, of the network the address and why.
+fn shortened(text: &str) -> String {
+    let within = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        rest.split_once(&format!("</{tag}>")).map(|(inside, _)| inside)
+    };
+    if let Some(code) = within("Code") {
+        return format!("{code}: {}", within("Message").unwrap_or("no message"));
+    }
+    let asked = text
+        .split_once("Error performing ")
+        .and_then(|(_, rest)| rest.split_once(" in "));
+    match asked.and_then(|(asked, rest)| Some((asked, rest.split_once(" - ")?.1))) {
+        Some((asked, why)) => format!("{asked}: {why}"),
+        None => text.to_owned(),
     }
 }
 
@@ -107,5 +125,28 @@ impl From<IoError> for StoreError {
 impl From<OverBudget> for StoreError {
     fn from(error: OverBudget) -> StoreError {
         StoreError::new(StoreErrorKind::OverBudget, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn stores_are_quoted() {
+        let asked = "Generic S3 error: Error performing GET http://h:1/b/x in 3.2ms, after 8 retries, max_retries: 8, retry_timeout: 60s - ";
+        for (said, expected) in [
+            (
+                "Server returned non-2xx status code: 404 Not Found: <Error><Code>NoSuchBucket</Code><Message>There is none</Message></Error>",
+                "NoSuchBucket: There is none",
+            ),
+            (
+                "HTTP error: io: Connection refused",
+                "GET http://h:1/b/x: HTTP error: io: Connection refused",
+            ),
+        ] {
+            assert_eq!(shortened(&format!("{asked}{said}")), expected);
+        }
+        assert_eq!(shortened("anything - else"), "anything - else");
     }
 }

@@ -104,6 +104,7 @@ fn open_s3(url: &StoreUrl, bucket: &str, prefix: &str) -> Result<Store> {
     use object_store::prefix::PrefixStore;
     use object_store::{BackoffConfig, RetryConfig};
 
+    check_keys()?;
     let retry = RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: 8,
@@ -113,6 +114,8 @@ fn open_s3(url: &StoreUrl, bucket: &str, prefix: &str) -> Result<Store> {
     let inner = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(retry)
+        // Not every server knows requests that delete many.
+        .with_disable_bulk_delete(true)
         .with_http_connector(crate::http::Connector)
         .build()
         .map_err(|e| StoreError::of_store(&url.to_string(), &e))?;
@@ -121,6 +124,27 @@ fn open_s3(url: &StoreUrl, bucket: &str, prefix: &str) -> Result<Store> {
         prefix => Arc::new(PrefixStore::new(inner, prefix)),
     };
     Store::over(inner, &url.to_string())
+}
+
+/// Without keys the crate would ask an address of the cloud's network, which elsewhere is nobody's: only where a variable says so.
+#[cfg(feature = "s3")]
+fn check_keys() -> Result<()> {
+    const NAMED: [&str; 6] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_METADATA_ENDPOINT",
+        "AWS_SKIP_SIGNATURE",
+    ];
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match NAMED.iter().any(|name| is_set(&name)) {
+        true => Ok(()),
+        false => Err(StoreError::new(
+            crate::StoreErrorKind::Denied,
+            "no key for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_METADATA_ENDPOINT=http://169.254.169.254 for a machine with a role of its own",
+        )),
+    }
 }
 
 #[cfg(not(feature = "s3"))]

@@ -42,19 +42,18 @@ pub fn prune(store: &Store, keep: usize, memory: u64, created: u64) -> Result<Pr
     }
     let mut dead = Vec::new();
     store.list(OBJECTS, &mut |listed| {
+        let sweep = pruned.sweep;
         let is_dead = object_name(&listed.path)
-            .is_some_and(|(epoch, sha)| epoch < pruned.sweep && !named.contains(&(epoch, sha)));
+            .is_some_and(|(epoch, sha)| epoch < sweep && !named.contains(&(epoch, sha)));
         if is_dead {
             held.grow(CHUNK_ENTRY_BYTES * 2)?;
-            dead.push(listed);
+            pruned.deleted_objects += 1;
+            pruned.deleted_bytes += listed.bytes;
+            dead.push(listed.path);
         }
         Ok(())
     })?;
-    for object in dead {
-        store.delete(&object.path)?;
-        pruned.deleted_objects += 1;
-        pruned.deleted_bytes += object.bytes;
-    }
+    store.delete_all(dead)?;
     Ok(pruned)
 }
 

@@ -128,6 +128,19 @@ impl Store {
         }
     }
 
+    /// Removes many objects, some at once.
+    pub fn delete_all(&self, paths: Vec<Path>) -> Result<()> {
+        let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
+        let mut deleted = self.inner.delete_stream(paths);
+        while let Some(next) = self.runtime.block_on(deleted.next()) {
+            match next {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(StoreError::of_store(&format!("deleting in {}", self.url), &e)),
+            }
+        }
+        Ok(())
+    }
+
     /// Tells `each` all objects in a folder and below, in any order.
     pub fn list(&self, folder: &str, each: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
         let folder = Path::from(folder);

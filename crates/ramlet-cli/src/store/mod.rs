@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use indicatif::HumanBytes;
-use ramlet_store::{BackupKind, Store, StoreUrl, list_backups};
+use ramlet_store::{BackupKind, Outcome, Store, StoreUrl, list_backups};
 use serde_json::json;
 
 use crate::args::{StoreArgs, StoreCommand};
@@ -79,7 +79,6 @@ fn check(store: &Store, json: bool) -> Result<()> {
     let findings = ramlet_store::check(store, &mut |finding| {
         let line = match json {
             true => {
-                use ramlet_store::Outcome;
                 let (word, text) = match &finding.outcome {
                     Outcome::Fine(text) => ("ok", text),
                     Outcome::NotOffered(text) => ("not offered", text),
@@ -107,8 +106,10 @@ fn trusted(store: &Store) -> Result<()> {
 fn refuse(store: &Store, findings: &[ramlet_store::Finding]) -> Result<()> {
     let refused: Vec<String> = findings
         .iter()
-        .filter(|finding| finding.is_refused())
-        .map(|finding| finding.to_string())
+        .filter_map(|finding| match &finding.outcome {
+            Outcome::Refused(why) => Some(format!("{}: {why}", finding.probe)),
+            _ => None,
+        })
         .collect();
     match refused.is_empty() {
         true => Ok(()),
