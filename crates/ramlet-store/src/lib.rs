@@ -16,6 +16,7 @@ mod open;
 mod prune;
 mod pull;
 mod push;
+mod snapshot;
 mod store;
 
 pub mod check;
@@ -31,4 +32,5 @@ pub use open::{StoreUrl, open};
 pub use prune::{Pruned, prune};
 pub use pull::{Pull, Pulled, Target, TargetFile};
 pub use push::{Described, Push, PushReport, SourceFile, push, push_files};
+pub use snapshot::SnapshotPush;
 pub use store::{Listed, Store};

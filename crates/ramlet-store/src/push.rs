@@ -213,11 +213,17 @@ impl<'a> Push<'a> {
         Ok(())
     }
 
-    /// Ends the file: its length, and its crc32c.
-    pub fn end_file(&mut self) -> Result<(u64, u32)> {
+    /// What follows in the file begins a chunk.
+    pub fn end_chunk(&mut self) -> Result<()> {
         while !self.buf.is_empty() {
             self.cut(true)?;
         }
+        Ok(())
+    }
+
+    /// Ends the file: its length, and its crc32c.
+    pub fn end_file(&mut self) -> Result<(u64, u32)> {
+        self.end_chunk()?;
         let file = self.file.take().expect("a file was begun");
         self.files_held.grow(file.index.held_bytes())?;
         let ended = (file.index.bytes, file.crc.value());

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use indicatif::{HumanBytes, ProgressBar};
 use ramlet_io::{Backend, Storage};
 use ramlet_store::{
-    BackupKind, Described, Push, PushReport, SourceFile, Store, StoreError, StoreErrorKind, push, push_files,
+    BackupKind, Described, Push, PushReport, SnapshotPush, SourceFile, Store, StoreError, StoreErrorKind,
+    push, push_files,
 };
 use serde_json::{Value, json};
 use ureq::http::Method;
@@ -117,14 +118,7 @@ fn snapshot(api: &Api, push: &mut Push<'_>) -> Result<Described> {
     let made = api.ok(Method::POST, "/snapshots", &Value::Null)?;
     let name = made["name"].as_str().context("an answer without a name")?;
     let path = format!("/snapshots/{name}");
-    let sent = push
-        .begin_file(SNAPSHOT)
-        .map_err(anyhow::Error::from)
-        .and_then(|()| {
-            api.download(&path, &mut |_| ProgressBar::hidden(), &mut Sink(push))?;
-            push.end_file()?;
-            Ok(())
-        });
+    let sent = sent(api, &path, push);
     // It isn't needed any more, whatever became of it.
     if let Err(e) = api.ok(Method::DELETE, &path, &Value::Null) {
         note!("the server keeps its snapshot {name}: {e:#}");
@@ -136,7 +130,13 @@ fn snapshot(api: &Api, push: &mut Push<'_>) -> Result<Described> {
     })
 }
 
-struct Sink<'a, 'b>(&'a mut Push<'b>);
+fn sent(api: &Api, path: &str, push: &mut Push<'_>) -> Result<()> {
+    let mut sink = Sink(SnapshotPush::begin(push, SNAPSHOT)?);
+    api.download(path, &mut |_| ProgressBar::hidden(), &mut sink)?;
+    Ok(sink.0.end()?)
+}
+
+struct Sink<'p, 'a>(SnapshotPush<'p, 'a>);
 
 impl Write for Sink<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

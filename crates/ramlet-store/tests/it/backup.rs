@@ -9,11 +9,12 @@ use std::sync::Arc;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use ramlet_format::FileCrc;
+use ramlet_format::snapshot::{Contents, Frame, FrameKind, Header};
 use ramlet_io::{RamStorage, Storage};
 use ramlet_store::layout::{manifest_path, object_name};
 use ramlet_store::{
-    BackupKind, Described, Pull, Pulled, Push, PushReport, Result, SourceFile, Store, StoreError,
-    StoreErrorKind, Target, TargetFile, list_backups, prune, push, push_files,
+    BackupKind, Described, Pull, Pulled, Push, PushReport, Result, SnapshotPush, SourceFile, Store,
+    StoreError, StoreErrorKind, Target, TargetFile, list_backups, prune, push, push_files,
 };
 
 use crate::wrapped::{Lie, store};
@@ -385,4 +386,68 @@ fn an_empty_place_has_no_backup() {
     store.claim().expect("it is ours now");
     let error = pull(&store, None, &MemoryTarget::new()).expect_err("there is none");
     assert!(error.to_string().contains("holds no backup"), "{error}");
+}
+
+/// A snapshot of so many groups of changes and these files.
+fn snapshot(groups: usize, files: &[&[u8]]) -> Vec<u8> {
+    let header = Header {
+        contents: Contents::Everything,
+        created: Some(groups as u64),
+    };
+    let group = noise(3_000, 6);
+    let changes = std::iter::repeat_n((FrameKind::Changes, &group[..]), groups);
+    let files = files.iter().map(|file| (FrameKind::File, *file));
+    let ends = [(FrameKind::Finished, &[][..]), (FrameKind::End, &[][..])];
+    let mut out = header.encode().to_vec();
+    for (number, (kind, body)) in (0..).zip(changes.chain(files).chain(ends)) {
+        out.extend_from_slice(&Frame::of(kind, body).encode(number));
+        out.extend_from_slice(body);
+    }
+    out.resize(out.len().next_multiple_of(4096), 0);
+    out
+}
+
+fn pushed_snapshot(store: &Store, bytes: &[u8], piece: usize) -> Result<PushReport> {
+    push(store, MEMORY, 0, &mut |_| {}, &mut |push| {
+        let mut snapshot = SnapshotPush::begin(push, "everything.snapshot")?;
+        bytes.chunks(piece).try_for_each(|piece| snapshot.write(piece))?;
+        snapshot.end()?;
+        Ok(Described {
+            of: BackupKind::Snapshot,
+            collections: vec![],
+        })
+    })
+}
+
+#[test]
+fn files_in_a_snapshot_are_those_of_a_directory() {
+    let (_, store) = honest();
+    let files = [
+        noise(6 << 20, 1),
+        noise(4_000, 2),
+        noise(2 << 20, 3),
+        noise(70_000, 4),
+    ];
+    let names = ["a", "b", "c", "d"].map(|name| format!("c00000001/{name}"));
+    pushed(&store, &names.into_iter().zip(files.clone()).collect()).expect("it is pushed");
+    let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    let one = snapshot(3, &files);
+    let first = pushed_snapshot(&store, &one, 10_000).expect("it is pushed");
+    assert!(first.sent_bytes < 100_000, "{first:?}");
+    // Other frames in front, so other numbers in all heads.
+    let other = pushed_snapshot(&store, &snapshot(8, &files), 777).expect("it is pushed");
+    assert!(other.sent_bytes < 120_000, "{other:?}");
+    check_pull(
+        &store,
+        Some(2),
+        &Files::from([("everything.snapshot".to_owned(), one.clone())]),
+    );
+    for damage in [0, 40, 5_000, 7 << 20] {
+        let mut bytes = one.clone();
+        bytes[damage] ^= 1;
+        let error = pushed_snapshot(&store, &bytes, 10_000).expect_err("it is damaged");
+        assert_eq!(error.kind(), StoreErrorKind::Corrupt, "at {damage}: {error}");
+    }
+    let error = pushed_snapshot(&store, &one[..one.len() - 8192], 10_000).expect_err("it is cut");
+    assert!(error.to_string().contains("cut off"), "{error}");
 }
