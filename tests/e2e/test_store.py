@@ -10,20 +10,29 @@ import time
 
 import pytest
 
+from harness.s3 import S3
 from harness.server import Server, binary
 
-DIM, POINTS = 256, 12_000
+DIM, POINTS = 256, 8_000
 
 
-def ramlet(*words):
+def ramlet(*words, environment=None):
     """Exit code, and all that was said."""
-    done = subprocess.run([str(binary()), "store", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    cleared = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run(
+        [str(binary()), "store", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        env={**cleared, **(environment or {})},
+    )
     return done.returncode, done.stdout
 
 
-def said(*words):
+def said(*words, environment=None):
     """What a command that goes well says in JSON: the last line."""
-    code, text = ramlet(*words, "--json")
+    code, text = ramlet(*words, "--json", environment=environment)
     assert code == 0, text
     return json.loads(text.splitlines()[-1])
 
@@ -90,7 +99,7 @@ def test_from_place_to_place(filled, made, tmp_path):
     assert code != 0 and "is a server using it" in text, text
     filled.stop()
     first = said("push", filled.data, url)
-    assert first["backup"] == 1 and first["bytes"] > 12_000 * DIM
+    assert first["backup"] == 1 and first["bytes"] > POINTS * DIM
     # One point of a hundred changes.
     filled.start()
     http = filled.http()
@@ -213,3 +222,31 @@ def test_a_directory_can_be_trusted(tmp_path):
     assert code == 0 and "one of 16 racing writers" in text and "REFUSED" not in text, text
     left = [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
     assert left == [], left
+
+
+def test_over_s3(filled, made, tmp_path):
+    """Now and then a request is answered 503: it is sent again."""
+    with S3(fails=31) as s3:
+        url, environment = "s3://bucket/some/place", s3.environment
+        code, text = ramlet("check", url, environment=environment)
+        assert code == 0 and text.count("one of 16 racing writers") == 2 and s3.objects == {}, text
+        pushed = said("push", filled.data, url, environment=environment)
+        assert all(key.startswith("some/place/") for key in s3.objects)
+        again = said("push", filled.data, url, environment=environment)
+        assert (again["backup"], again["sent_bytes"]) == (2, 0), again
+        said("pull", url, tmp_path / "pulled", environment=environment)
+        assert said("prune", url, "--keep", 1, environment=environment)["dropped"] == [1]
+        code, text = ramlet("list", "s3://other", environment=environment)
+        assert code != 0 and "NoSuchBucket" in text, text
+    assert pushed["backup"] == 1
+    check_same(served(tmp_path / "pulled"), made[1])
+
+
+def test_a_store_that_lies_is_refused(filled):
+    with S3(lies=True) as s3:
+        for words in [("check",), ("push", filled.data)]:
+            code, text = ramlet(*words, "s3://bucket", environment=s3.environment)
+            assert code != 0 and "16 of 16" in text and "can't be trusted" in text, text
+            assert s3.objects == {}, "nothing is left"
+    code, text = ramlet("check", "s3://bucket")
+    assert code != 0 and "no key for S3" in text, text

@@ -138,7 +138,7 @@ fn check_keys() -> Result<()> {
         "AWS_SKIP_SIGNATURE",
     ];
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    match NAMED.iter().any(|name| is_set(&name)) {
+    match NAMED.iter().any(is_set) {
         true => Ok(()),
         false => Err(StoreError::new(
             crate::StoreErrorKind::Denied,

@@ -18,7 +18,7 @@ impl Random {
 
     /// From 0 on, below `n`.
     pub fn below(&mut self, n: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(n) >> 32) as u32
+        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// True so often in a thousand.
