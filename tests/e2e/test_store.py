@@ -213,10 +213,16 @@ def test_what_is_refused(filled, tmp_path):
     assert code != 0 and segment.name in text and "ramlet check" in text, text
     code, text = ramlet("list", url)
     assert len(text.splitlines()) == 1, text
+    # Nor a directory that lacks something.
+    log = max(filled.data.rglob("log-*"))
+    log.rename(tmp_path / "away")
+    code, text = ramlet("push", filled.data, url)
+    assert code != 0 and log.name in text and "is missing" in text, text
     # A place of something else.
     other = tmp_path / "photos"
     other.mkdir()
     (other / "cat.jpg").write_bytes(b"meow")
+    (tmp_path / "away").rename(log)
     for words in [("check",), ("push", filled.data), ("list",)]:
         code, text = ramlet(*words, f"file://{other}")
         assert code != 0 and "cat.jpg" in text, text

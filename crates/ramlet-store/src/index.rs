@@ -209,6 +209,13 @@ mod tests {
         assert_eq!(decode(&encode(&sample())), Ok(sample()));
     }
 
+    /// Stores have lists of before: a change of the layout is a new version.
+    #[test]
+    fn the_layout_stays() {
+        let fingerprint = Sha::of(&encode(&sample())).to_string();
+        assert_eq!(&fingerprint[..16], "5cda06607273d15f");
+    }
+
     #[test]
     fn damaged_lists_are_refused() {
         let bytes = encode(&sample());
