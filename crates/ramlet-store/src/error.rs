@@ -71,7 +71,12 @@ impl StoreError {
             E::NotSupported { .. } | E::NotImplemented { .. } => StoreErrorKind::Unsupported,
             _ => StoreErrorKind::Failed,
         };
-        StoreError::new(kind, format!("{what}: {}", shortened(&causes(error))))
+        let said = shortened(&causes(error));
+        // Of one object each store has other words for that.
+        match kind == StoreErrorKind::NotFound && !said.contains("NoSuchBucket") {
+            true => StoreError::new(kind, format!("{what} is missing")),
+            false => StoreError::new(kind, format!("{what}: {said}")),
+        }
     }
 }
 

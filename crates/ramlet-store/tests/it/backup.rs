@@ -19,11 +19,11 @@ use ramlet_store::{
 
 use crate::wrapped::{Lie, store};
 
-const MEMORY: u64 = 64 << 20;
+pub const MEMORY: u64 = 64 << 20;
 
-type Files = BTreeMap<String, Vec<u8>>;
+pub type Files = BTreeMap<String, Vec<u8>>;
 
-fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
         state ^= state << 13;
@@ -48,7 +48,7 @@ fn sample() -> Files {
     .into()
 }
 
-fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
+pub fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
     for (name, bytes) in files {
         push.begin_file(name)?;
         // In pieces of an odd length: they decide nothing.
@@ -61,13 +61,13 @@ fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
     })
 }
 
-fn pushed(store: &Store, files: &Files) -> Result<PushReport> {
+pub fn pushed(store: &Store, files: &Files) -> Result<PushReport> {
     push(store, MEMORY, 0, &mut |_| {}, &mut |push| fill(push, files))
 }
 
 /// Files in memory, of which the writes after so many fail.
 #[derive(Default)]
-struct MemoryTarget {
+pub struct MemoryTarget {
     files: RefCell<BTreeMap<String, Rc<RefCell<Vec<u8>>>>>,
     writes_left: Rc<Cell<usize>>,
 }
@@ -75,13 +75,13 @@ struct MemoryTarget {
 struct MemoryFile(Rc<RefCell<Vec<u8>>>, Rc<Cell<usize>>);
 
 impl MemoryTarget {
-    fn new() -> MemoryTarget {
+    pub fn new() -> MemoryTarget {
         let target = MemoryTarget::default();
         target.writes_left.set(usize::MAX);
         target
     }
 
-    fn contents(&self) -> Files {
+    pub fn contents(&self) -> Files {
         let files = self.files.borrow();
         let all = files
             .iter()
@@ -124,7 +124,7 @@ impl TargetFile for MemoryFile {
     }
 }
 
-fn pull(store: &Store, number: Option<u64>, target: &MemoryTarget) -> Result<Pulled> {
+pub fn pull(store: &Store, number: Option<u64>, target: &MemoryTarget) -> Result<Pulled> {
     Pull::begin(store, number, MEMORY)?.run(target, &mut |_| {})
 }
 

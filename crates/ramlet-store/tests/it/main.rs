@@ -3,4 +3,5 @@
 mod backup;
 mod lying;
 mod model;
+mod rivals;
 mod wrapped;

@@ -1,8 +1,8 @@
 //! Stores in memory that lie, fail, or lose an answer.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -33,6 +33,8 @@ pub enum Lie {
     ShiftedRanges,
     /// Deletes do nothing.
     KeepsDeleted,
+    /// Deletes are acknowledged, and done when [`Wrapped::delete_late`] says so: a sweeper that stalls.
+    LateDeletes,
     /// The answer to a create of a manifest is lost, and the object is there.
     LostAnswers,
     /// All is refused.
@@ -47,6 +49,30 @@ pub struct Wrapped {
     pub inner: Arc<InMemory>,
     lie: Lie,
     puts: AtomicUsize,
+    late: Mutex<Vec<Path>>,
+}
+
+impl Wrapped {
+    pub fn new(inner: &Arc<InMemory>, lie: Lie) -> Arc<Wrapped> {
+        Arc::new(Wrapped {
+            inner: inner.clone(),
+            lie,
+            puts: AtomicUsize::new(0),
+            late: Mutex::default(),
+        })
+    }
+
+    /// Does the deletes that `is_due` names.
+    pub fn delete_late(&self, mut is_due: impl FnMut() -> bool) {
+        let mut late = self.late.lock().expect("no panic");
+        late.retain(|path| {
+            let due = is_due();
+            if due {
+                futures_util::FutureExt::now_or_never(self.inner.delete(path));
+            }
+            !due
+        });
+    }
 }
 
 impl fmt::Display for Wrapped {
@@ -57,12 +83,7 @@ impl fmt::Display for Wrapped {
 
 /// A store over `inner`.
 pub fn store(inner: &Arc<InMemory>, lie: Lie) -> Store {
-    let wrapped = Wrapped {
-        inner: inner.clone(),
-        lie,
-        puts: AtomicUsize::new(0),
-    };
-    Store::over(Arc::new(wrapped), "memory:").expect("threads")
+    Store::over(Wrapped::new(inner, lie), "memory:").expect("threads")
 }
 
 fn failure(why: &str) -> Error {
@@ -132,6 +153,13 @@ impl ObjectStore for Wrapped {
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         match self.lie {
             Lie::KeepsDeleted => paths,
+            Lie::LateDeletes => {
+                let paths: Vec<_> =
+                    futures_util::FutureExt::now_or_never(paths.collect()).expect("they are there");
+                let known = paths.iter().flatten().cloned();
+                self.late.lock().expect("no panic").extend(known);
+                futures_util::stream::iter(paths).boxed()
+            }
             _ => self.inner.delete_stream(paths),
         }
     }
