@@ -22,6 +22,8 @@ use super::push::SNAPSHOT;
 use crate::output::{self, many};
 
 const STATE: &str = "pull.json";
+/// The storage's.
+const LOCK: &str = "LOCK";
 
 /// Which backup a directory in the making is of.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,29 +126,39 @@ fn begin(part: &Path, store: &Store, pull: &Pull<'_>) -> Result<(PathBuf, Box<dy
         backup: pull.number,
     };
     let file = part.join(STATE);
-    if part.exists() {
-        let found = fs::read(&file).ok();
-        let found = found.and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
-        match found {
-            Some(found) if found == state => {}
-            Some(found) => bail!(
-                "{} is of backup {} of {}, which was cut off: pull that one, or remove it",
-                part.display(),
-                found.backup,
-                found.store
-            ),
-            None => bail!("{} is there, and no pull left it: remove it", part.display()),
-        }
-    } else {
-        make_dir(part)?;
-        let written = fs::write(&file, serde_json::to_vec(&state)?);
-        written.with_context(|| file.display().to_string())?;
-    }
+    make_dir(part)?;
     let (storage, _) = ramlet_io::open_best(part, Backend::Pread)?;
     let lock = storage
         .lock()
         .with_context(|| format!("{}: is another pull under way?", part.display()))?;
+    // A pull that was cut off before its first file, or after its last, left nothing that matters.
+    if holds_only_state(part)? {
+        let written = fs::write(&file, serde_json::to_vec(&state)?);
+        written.with_context(|| file.display().to_string())?;
+    }
+    let found = fs::read(&file).ok();
+    let found = found.and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+    match found {
+        Some(found) if found == state => {}
+        Some(found) => bail!(
+            "{} is of backup {} of {}, which was cut off: pull that one, or remove it",
+            part.display(),
+            found.backup,
+            found.store
+        ),
+        None => bail!("{} is there, and no pull left it: remove it", part.display()),
+    }
     Ok((part.join("data"), lock))
+}
+
+fn holds_only_state(part: &Path) -> Result<bool> {
+    for entry in fs::read_dir(part).with_context(|| part.display().to_string())? {
+        let name = entry?.file_name();
+        if name != STATE && name != LOCK {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Makes a data directory of a snapshot of everything.
