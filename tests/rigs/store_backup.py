@@ -43,7 +43,7 @@ def run(*words):
         time.sleep(0.01)
     if process.returncode:
         sys.exit(f"ramlet store {' '.join(map(str, words))} failed")
-    return json.loads(process.stdout.read().splitlines()[-1]), time.monotonic() - start, resident / 1000
+    return json.loads(process.stdout.read().splitlines()[-1]), time.monotonic() - start, resident * 1024 / 1e6
 
 
 def told(name, outcome):

@@ -21,6 +21,8 @@ use super::progress::Progress;
 use super::push::SNAPSHOT;
 use crate::output::{self, many};
 
+/// What the process holds beside the engine that restores a snapshot: its code and threads, and what the allocator keeps of the pull.
+const BESIDE_ENGINE_BYTES: u64 = 12_000_000;
 const STATE: &str = "pull.json";
 /// The storage's.
 const LOCK: &str = "LOCK";
@@ -170,7 +172,8 @@ fn restore(files: &Path, data: &Path, memory: u64) -> Result<()> {
     let (from, _) = ramlet_io::open_best(files, Backend::Pread)?;
     let (to, _) = ramlet_io::open_best(data, Backend::Pread)?;
     let file = SnapshotFile::open(from.as_ref(), SNAPSHOT)?;
-    let engine = Engine::open(to, EngineOptions::in_process(memory, 1)?)?;
+    let options = EngineOptions::in_process(memory - BESIDE_ENGINE_BYTES, 1)?;
+    let engine = Engine::open(to, options)?;
     let restored = engine.recover_everything(&file, false, &collection_name_fault);
     engine.close();
     restored.map(|_| ()).context("restoring the snapshot")
