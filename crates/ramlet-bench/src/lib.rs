@@ -55,7 +55,7 @@ pub use output_args::OutputArgs;
 pub use plot::{Axis, Curve, Plot};
 pub use probe::{DiskFigures, probe_disk};
 pub use progress::Progress;
-pub use record::Record;
+pub use record::{Record, date};
 pub use size::ByteSize;
 pub use summary::{Comparison, Summary};
 pub use table::Table;

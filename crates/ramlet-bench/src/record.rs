@@ -46,7 +46,7 @@ impl Record {
 }
 
 /// `YYYY-MM-DD` of a day counted from 1970-01-01 (Hinnant's civil-from-days).
-fn date(days: u64) -> String {
+pub fn date(days: u64) -> String {
     let shifted = days + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

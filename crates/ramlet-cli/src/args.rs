@@ -42,6 +42,9 @@ pub enum Command {
     Check(CheckArgs),
     /// Write the readable part of a damaged collection as a snapshot, without changing the data directory
     Salvage(SalvageArgs),
+    /// Back up to an object store (S3 or a directory), and restore from it
+    #[cfg(feature = "store")]
+    Store(StoreArgs),
     /// Check whether the server of this machine is ready, for health checks; the exit code is 0 if it is
     Health(HealthArgs),
     /// Print a shell's completion script for ramlet's commands and flags
@@ -617,6 +620,66 @@ pub struct SalvageArgs {
     /// The snapshot to write
     #[arg(value_name = "FILE.snapshot")]
     pub file: PathBuf,
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    pub command: StoreCommand,
+    /// Print JSON lines
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Of stores: URL is file:///directory or s3://bucket/prefix, with AWS_* variables as other tools have them.
+#[cfg(feature = "store")]
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Try whether a store can be trusted with data: racing writers, reads and lists right after writes
+    Check { url: String },
+    /// Back up a data directory that no server has open, or all collections of a running server (http://host:6333). What is there already isn't sent
+    Push {
+        /// The directory, or the URL of the server
+        source: String,
+        url: String,
+        #[arg(long, env = "RAMLET_API_KEY", hide_env_values = true, value_name = "KEY")]
+        api_key: Option<String>,
+        #[command(flatten)]
+        memory: StoreMemory,
+        /// Don't try the store first
+        #[arg(long)]
+        no_check: bool,
+    },
+    /// Restore a backup into a directory that isn't there yet
+    Pull {
+        url: String,
+        dir: PathBuf,
+        /// Number of the backup [default: the newest]
+        #[arg(long, value_name = "N")]
+        backup: Option<u64>,
+        #[command(flatten)]
+        memory: StoreMemory,
+    },
+    /// List the backups of a store
+    List { url: String },
+    /// Drop all but the newest backups, and delete what only those needed
+    Prune {
+        url: String,
+        /// Backups to keep
+        #[arg(long, value_name = "N", value_parser = positive)]
+        keep: usize,
+        #[command(flatten)]
+        memory: StoreMemory,
+    },
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Clone, Copy, Args)]
+pub struct StoreMemory {
+    /// RAM in all, as a memory cgroup counts it; more of it sends and fetches more at once
+    #[arg(long, value_name = "SIZE", default_value = "64MB")]
+    pub memory: ByteSize,
 }
 
 #[derive(Debug, Args)]

@@ -24,6 +24,8 @@ mod settings;
 mod snapshot_commands;
 mod snapshots;
 mod stairs;
+#[cfg(feature = "store")]
+mod store;
 mod supervisor;
 mod text_schema;
 mod tls_settings;
@@ -60,6 +62,8 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => output::guarded(|| args.run()),
         Command::Check(args) => check_directory::run(args),
         Command::Salvage(args) => salvage::run(args),
+        #[cfg(feature = "store")]
+        Command::Store(args) => store::run(args),
         Command::Health(args) => health::run(args),
         Command::Completion(args) => about::completion(args),
         Command::Man(args) => about::man(args),

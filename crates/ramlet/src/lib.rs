@@ -105,6 +105,7 @@ pub use read::matrix::{Matrix, MatrixRequest};
 pub use recall::monitor::MeasuredRecall;
 pub use recovery::catalog::AliasOp;
 pub use recovery::directory_check::{CheckReport, Checked, check};
+pub use recovery::inventory::{DataFile, Inventory, inventory};
 pub use request::*;
 pub use residency::Unloaded;
 pub use sharding::{ShardInfo, ShardKey, ShardSelection};

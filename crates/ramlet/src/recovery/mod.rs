@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod closed;
 pub mod directory_check;
+pub mod inventory;
 pub mod manifest_store;
 pub mod orphans;
 pub mod recover;

@@ -1,0 +1,36 @@
+//! Object stores: probed before they are trusted, and backups in them.
+//!
+//! A store is anything that the `object_store` crate reaches: a directory, S3, memory. Nothing below the command line knows of it. The layout of
+//! a store is in [`layout`], the order of things in docs/adr/0069-backups-in-an-object-store.md.
+
+mod chunks;
+mod error;
+mod hash;
+#[cfg(feature = "s3")]
+mod http;
+mod index;
+mod known;
+mod manifest;
+mod nonce;
+mod open;
+mod prune;
+mod pull;
+mod push;
+mod snapshot;
+mod store;
+
+pub mod check;
+pub mod layout;
+pub mod limits;
+
+pub use check::{Finding, Outcome, check};
+pub use error::{Result, StoreError, StoreErrorKind};
+pub use hash::Sha;
+pub use index::{Chunk, FileIndex};
+pub use manifest::{BackupInfo, BackupKind, Entry, Sweep, list_backups};
+pub use open::{StoreUrl, open};
+pub use prune::{Pruned, prune};
+pub use pull::{Pull, Pulled, Target, TargetFile};
+pub use push::{Described, Push, PushReport, SourceFile, push, push_files};
+pub use snapshot::SnapshotPush;
+pub use store::{Listed, Store};

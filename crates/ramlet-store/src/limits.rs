@@ -1,0 +1,37 @@
+//! Bounds of the crate, all in one place.
+
+/// The least bytes of a chunk, unless a file ends.
+pub const CHUNK_BYTES_MIN: usize = 512 << 10;
+
+/// The most bytes of a chunk, and so of an object of data.
+pub const CHUNK_BYTES_MAX: usize = 4 << 20;
+
+/// A chunk ends, past its least length, where so many bits of the rolling hash are zero: 1 MiB later on average.
+pub const CHUNK_CUT_BITS: u32 = 20;
+
+/// Objects under way at once, memory permitting.
+pub const PARALLEL_MAX: usize = 16;
+
+/// What the program, its runtime and one connection with TLS hold beside the ledger.
+pub const PROCESS_BYTES: u64 = 20 << 20;
+
+/// The least `--memory` of a push or a pull: the process, a buffer, one chunk under way with its copy, lists.
+pub const MEMORY_MIN: u64 = 36 << 20;
+
+/// What a known object, or a chunk of a list, holds in RAM.
+pub const CHUNK_ENTRY_BYTES: u64 = 64;
+
+/// A file's entry of a list, beside its chunks.
+pub const FILE_ENTRY_BYTES: u64 = 256;
+
+/// Manifests are small; a larger one isn't ours.
+pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Collections that a manifest names; of more it tells the number.
+pub const NAMES_MAX: usize = 1_000;
+
+/// The most bytes of a list of chunks.
+pub const INDEX_BYTES_MAX: u64 = 1 << 30;
+
+/// How often a push or a prune begins again because another one was quicker.
+pub const TRIES_MAX: u32 = 8;

@@ -1,0 +1,84 @@
+//! Old backups dropped: a sweep takes a number, then deletes what no kept backup names.
+//!
+//! No clock and no lock. Whoever pushes at the same time either got its number before, and is seen and kept, or finds the sweep's in its place and
+//! begins again. Only objects of epochs before the sweep are deleted, and nobody names those again: see [`layout`](crate::layout).
+
+use std::collections::HashSet;
+
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::known::chunks_of_backup;
+use crate::layout::{OBJECTS, object_name};
+use crate::limits::{CHUNK_ENTRY_BYTES, TRIES_MAX};
+use crate::manifest::{self, Entry, History, Manifest, Published, Sweep};
+use crate::push::ledger;
+use crate::store::Store;
+
+/// What a sweep did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Its number.
+    pub sweep: u64,
+    pub kept: Vec<u64>,
+    pub dropped: Vec<u64>,
+    pub deleted_objects: u64,
+    pub deleted_bytes: u64,
+}
+
+/// Keeps the newest backups, `keep` of them, and deletes what only others needed. What was cut off is done by the next one.
+pub fn prune(store: &Store, keep: usize, memory: u64, created: u64) -> Result<Pruned> {
+    if keep == 0 {
+        return Err(StoreError::wrong("at least one backup is kept"));
+    }
+    store.must_be_ours()?;
+    let memory = ledger(memory)?.consumer("prune", u64::MAX);
+    let mut pruned = announce(store, keep, created)?;
+    let (mut named, mut held) = (HashSet::new(), memory.reserve(0)?);
+    for number in &pruned.kept {
+        for chunk in chunks_of_backup(store, *number, &memory)?.0 {
+            if named.insert((chunk.epoch, chunk.sha)) {
+                held.grow(CHUNK_ENTRY_BYTES)?;
+            }
+        }
+    }
+    let mut dead = Vec::new();
+    store.list(OBJECTS, &mut |listed| {
+        let sweep = pruned.sweep;
+        let is_dead = object_name(&listed.path)
+            .is_some_and(|(epoch, sha)| epoch < sweep && !named.contains(&(epoch, sha)));
+        if is_dead {
+            held.grow(CHUNK_ENTRY_BYTES * 2)?;
+            pruned.deleted_objects += 1;
+            pruned.deleted_bytes += listed.bytes;
+            dead.push(listed.path);
+        }
+        Ok(())
+    })?;
+    store.delete_all(dead)?;
+    Ok(pruned)
+}
+
+/// Takes the number from which on the others are gone.
+fn announce(store: &Store, keep: usize, created: u64) -> Result<Pruned> {
+    for _ in 0..TRIES_MAX {
+        let history = manifest::history(store)?;
+        let (dropped, kept) = split(&history, keep);
+        let sweep = Manifest::next(&history, created, Entry::Sweep(Sweep { kept: kept.clone() }));
+        if manifest::publish(store, &sweep)? == Published::Done {
+            return Ok(Pruned {
+                sweep: sweep.number,
+                kept,
+                dropped,
+                ..Pruned::default()
+            });
+        }
+    }
+    Err(StoreError::new(
+        StoreErrorKind::Failed,
+        format!("{store}: others were quicker {TRIES_MAX} times; try again when fewer push"),
+    ))
+}
+
+fn split(history: &History, keep: usize) -> (Vec<u64>, Vec<u64>) {
+    let (dropped, kept) = history.live.split_at(history.live.len().saturating_sub(keep));
+    (dropped.to_vec(), kept.to_vec())
+}

@@ -1,0 +1,7 @@
+//! Backups and probes over stores in memory, and the model of shards over a store.
+
+mod backup;
+mod lying;
+mod model;
+mod rivals;
+mod wrapped;
