@@ -123,8 +123,10 @@ def test_killed_half_way(tmp_path, cache, limit, how):
     )  # fmt: skip
     deadline = time.monotonic() + 60
     # The second run of the server is the one that is measured: the loaded collection lies beside it.
+    said = []
     while "run 1 of" not in (line := running.stderr.readline()):
-        assert line and time.monotonic() < deadline, "it ended by itself"
+        said.append(line)
+        assert line and time.monotonic() < deadline, f"it ended by itself ({running.poll()}): {''.join(said[-20:])}"
     while not servers_in(work):
         assert time.monotonic() < deadline
         time.sleep(0.05)
