@@ -13,7 +13,10 @@ fn told(info: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let name = thread.name().unwrap_or("unnamed");
     let place = info.location().map_or_else(String::new, ToString::to_string);
-    let message = info.payload_as_str().unwrap_or("no message");
+    let text = info.payload().downcast_ref::<String>().map(String::as_str);
+    let message = text
+        .or_else(|| info.payload().downcast_ref().copied())
+        .unwrap_or("no message");
     format!("thread '{name}' panicked at {place}: {message}")
 }
 
