@@ -338,19 +338,24 @@ fn what_is_left_beside_extended_codes_spares_reads() {
         let pinned = filled.pinned();
         let rest = pinned.iter().find(|(kind, _)| *kind == "residual codes");
         let mut scratch = filled.engine.scratch().expect("room for a scratch");
+        // Of the largest segment: rows of small ones beside it are read whatever is in RAM.
         let rows_read = |query: &Vec<f32>| {
-            let (request, mut hits) = (search_request(query.clone(), 10), Vec::new());
-            let cost = filled.collection.search_into(&request, &mut scratch, &mut hits);
-            cost.expect("searches").rows_read
+            let mut request = search_request(query.clone(), 10);
+            request.params.explain = true;
+            let found = filled
+                .collection
+                .search(&request, &mut scratch)
+                .expect("searches");
+            let largest = found.explain.iter().max_by_key(|part| part.rows);
+            largest.expect("a segment").rows_read
         };
         let rows = queries.iter().map(rows_read).sum::<u64>();
         (rest.map_or(0, |(_, bytes)| *bytes), rows)
     };
     let none = opened(3_600_000);
     let (bytes, all) = spare(&none);
-    assert!(bytes == 0 && all > 100, "{:?}, {all}", none.pinned());
+    assert!(bytes == 0 && all > 60, "{:?}, {all}", none.pinned());
     drop(none);
-    // Rows of a small segment that was left beside the large one are read whatever is in RAM: a difference, not a share.
     let filled = opened(5_000_000);
     let is_there = || filled.pinned().iter().any(|(kind, _)| *kind == "residual codes");
     (0..LOOKS)
@@ -358,7 +363,7 @@ fn what_is_left_beside_extended_codes_spares_reads() {
         .for_each(|_| std::thread::sleep(std::time::Duration::from_millis(100)));
     let (piece, fewer) = spare(&filled);
     assert!(
-        piece == 2 << 20 && fewer + 4 * (queries.len() as u64) < all,
+        piece == 2 << 20 && fewer < all - all / 4,
         "{piece}, {fewer} of {all}: {:?}",
         filled.pinned()
     );
