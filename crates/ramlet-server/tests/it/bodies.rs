@@ -146,7 +146,7 @@ async fn a_body_that_could_never_fit_the_budget_is_413_with_both_numbers() {
     assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
     let error = reply.error();
     assert!(
-        error.contains("10.0 MB, 8.4 MB") && error.contains("Waiting doesn't help"),
+        error.contains("10.0 MB, but at most 8.4 MB") && error.contains("Waiting doesn't help"),
         "{error}"
     );
     assert!(reply.headers.get("retry-after").is_none());
