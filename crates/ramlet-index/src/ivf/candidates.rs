@@ -149,7 +149,11 @@ impl Candidates {
     pub(super) fn bytes_for(oversampled: usize) -> u64 {
         match room_for(oversampled) {
             CANDIDATES_MIN => 0,
-            room => (room * Candidates::BYTES + TopK::bytes_for(oversampled)) as u64,
+            room => {
+                // `distances` has room for both.
+                let distances = oversampled * size_of::<f32>();
+                (room * Candidates::BYTES + distances + TopK::bytes_for(oversampled)) as u64
+            }
         }
     }
 
