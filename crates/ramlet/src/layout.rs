@@ -115,6 +115,27 @@ pub fn codes(vector: &VectorField, rows: Rows, most: u64) -> Vec<(Component, Cod
     codes
 }
 
+/// A segment is a rest beside one of at least so many times its rows.
+const REST_SHARE: u64 = 16;
+/// Of what may be cached, files of a rest up to this part of it are cached before all else. Of wide vectors: 1,352 rows of 768 dimensions (4.2 MB) took as many reads a search
+/// as the million beside them, whose 1-bit codes serve in part (records/2026-11-29-xeon-2core/rests.txt). Of others: product codes that lack their last rows are
+/// dearer than what a rest spares.
+const REST_ROOM_WIDE: u64 = 8;
+const REST_ROOM: u64 = 64;
+
+/// Whether a segment of so many rows is a rest beside one of `largest`.
+pub fn is_rest(rows: u32, largest: u32) -> bool {
+    u64::from(rows) * REST_SHARE <= u64::from(largest)
+}
+
+/// Bytes up to which a file of a rest is cached before all else, where `most` may be cached.
+pub fn rest_file_most(dims: usize, most: u64) -> u64 {
+    match dims >= WIDE {
+        true => most / REST_ROOM_WIDE,
+        false => most / REST_ROOM,
+    }
+}
+
 /// Whether codes are the engine's choice.
 fn nobody_asked(vector: &VectorField) -> bool {
     vector.settings.quantization.is_none() && vector.kind != VectorKind::Multi
@@ -314,18 +335,43 @@ fn fitted(
     codes
 }
 
+/// Parts in a hundred of extended codes from which on they serve: the others' rows are decided by 1-bit codes, as all are where there are none. In place of the finest
+/// ones smaller ones may fit whole, which leave fewer rows then.
+const EXTENDED_PART_LEAST: u64 = 10;
+const FINEST_PART_LEAST: u64 = 80;
+
+/// Bytes of extended codes at least that must be in RAM for them to serve, of so many in all. In part they do from 256 dimensions on, where 1-bit codes are enough to be searched by.
+pub fn extended_least(dims: usize, bytes: u64, has_smaller: bool) -> u64 {
+    match has_smaller {
+        _ if dims < WIDE => bytes,
+        true => bytes / 100 * FINEST_PART_LEAST,
+        false => bytes / 100 * EXTENDED_PART_LEAST,
+    }
+}
+
+/// Whether extended codes serve where so many bytes may be cached of them and of 1-bit codes, at least in part.
+fn extended_serve(kind: CodeKind, dims: usize, rows: u32, room: u64) -> bool {
+    let has_smaller = CodeKind::extended_low(dims).is_some_and(|low| low != kind);
+    let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
+    bytes(CodeKind::OneBit) + extended_least(dims, bytes(kind), has_smaller) <= room
+}
+
 /// Takes out the codes that there is no room for, where smaller ones do: an index is written anew when there is more.
 fn leave_out_what_does_not_fit(codes: &mut Vec<(Component, CodeKind)>, dims: usize, rows: u32, room: u64) {
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
-    let fits = |kind: CodeKind| bytes(CodeKind::OneBit) + bytes(kind) <= room;
-    codes.retain(|(_, kind)| !matches!(kind, CodeKind::Extended { .. }) || fits(*kind));
+    let serves = |kind: CodeKind| extended_serve(kind, dims, rows, room);
+    codes.retain(|(_, kind)| !matches!(kind, CodeKind::Extended { .. }) || serves(*kind));
+    let finest = codes
+        .iter()
+        .find(|(component, _)| matches!(component, Component::Extended { .. }));
+    let has_whole_finest = finest.is_some_and(|(_, kind)| bytes(CodeKind::OneBit) + bytes(*kind) <= room);
     let has = |is: fn(&Component) -> bool| codes.iter().any(|(component, _)| is(component));
-    let has_finest = has(|component| matches!(component, Component::Extended { .. }));
+    let has_finest = finest.is_some();
     let has_low = has(|component| matches!(component, Component::ExtendedLow { .. }));
     let has_product = has(|component| matches!(component, Component::Product { .. }));
     codes.retain(|(_, kind)| match kind {
         // What the finest leave over.
-        CodeKind::Residual { .. } => has_finest,
+        CodeKind::Residual { .. } => has_whole_finest,
         CodeKind::OneBit => has_finest || has_low || !has_product,
         _ => true,
     });
@@ -357,7 +403,7 @@ fn reads_sq8(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> 
     let rows_fit = vector.settings.may_cache_rows() && bytes(*scanned) + rows_bytes <= room;
     let better_fit = codes.iter().any(|kind| match kind {
         CodeKind::Extended { bits } => {
-            *bits > CodeKind::ROUGH_BITS && bytes(CodeKind::OneBit) + bytes(*kind) <= room
+            *bits > CodeKind::ROUGH_BITS && extended_serve(*kind, vector.dim, rows, room)
         }
         _ => false,
     });
@@ -680,6 +726,52 @@ mod tests {
             &[CodeKind::OneBit],
             MOST
         ));
+    }
+
+    /// Of vectors from 256 dimensions on, whose 1-bit codes are enough to be searched by: a million rows of 384 dimensions had nothing more in RAM in 135 MB than in 96.
+    #[test]
+    fn extended_codes_of_wide_vectors_serve_in_part() {
+        const ROWS: u32 = 1_000_000;
+        let built = |dim: usize, room: u64| -> Vec<CodeKind> {
+            let field = field(dim, "null");
+            let codes = fitted(codes_of(&field), &field, ROWS, room);
+            codes.into_iter().map(|(_, kind)| kind).collect()
+        };
+        let short = CodeKind::Extended { bits: 2 };
+        for (dim, finest) in [(256, 3), (384, 3), (768, 3), (1536, 2)] {
+            let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
+            let (signs, finest) = (bytes(CodeKind::OneBit), CodeKind::Extended { bits: finest });
+            let none = built(dim, signs + bytes(short) / 20);
+            assert_eq!(none, [CodeKind::OneBit, CodeKind::Sq8], "{dim}");
+            let part = built(dim, signs + bytes(short) / 8);
+            assert_eq!(part, [CodeKind::OneBit, short, CodeKind::Sq8], "{dim}");
+            if finest != short {
+                let has = |room: u64| built(dim, room).contains(&finest);
+                let whole = bytes(finest);
+                assert!(
+                    !has(signs + whole / 4 * 3) && has(signs + whole / 100 * 85),
+                    "{dim}"
+                );
+            }
+            // What a build in that room made is what it wants there.
+            let most = signs + bytes(short) / 8 + beside_codes(dim as u64, ROWS.into());
+            let field = field(dim, "null");
+            assert!(
+                !was_built_for_another_budget(&field, Rows::alone(ROWS), &part, most),
+                "{dim}"
+            );
+            assert!(
+                was_built_for_another_budget(&field, Rows::alone(ROWS), &none, most),
+                "{dim}"
+            );
+        }
+        let whole =
+            CodeKind::OneBit.bytes_for(ROWS, 255, ROWS) + CodeKind::extended(255).bytes_for(ROWS, 255, ROWS);
+        assert!(built(255, whole).contains(&CodeKind::extended(255)));
+        assert!(
+            !built(255, whole - 1).contains(&CodeKind::extended(255)),
+            "narrower ones only whole"
+        );
     }
 
     #[test]

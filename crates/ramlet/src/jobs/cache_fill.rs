@@ -48,8 +48,12 @@ impl FillCandidates {
 
     fn wants(&self, column: &VectorColumn) -> bool {
         (self.what == CacheFill::All || column.is_bare())
-            && (column.could_restore(&self.room)
-                || column.could_improve(self.room.for_rank(EvictionRank::Rows)))
+            && (column.could_restore(&self.room) || self.improves(column).is_some())
+    }
+
+    /// What makes way for a better level of a vector, if there is room for one.
+    fn improves(&self, column: &VectorColumn) -> Option<EvictionRank> {
+        column.could_improve(&|rank| self.room.for_rank(rank))
     }
 
     fn fills(&self, segment: &Segment) -> bool {
@@ -64,6 +68,14 @@ impl FillCandidates {
         };
         writer.segments.iter().any(|view| due(&view.segment))
     }
+}
+
+/// Notes which segments are of few rows beside a large one.
+pub fn rank_rests(segments: &[SegmentView], caches: &Caches) {
+    let largest = segments.iter().map(|view| view.segment.rows()).max().unwrap_or(0);
+    segments
+        .iter()
+        .for_each(|view| view.segment.rank_beside(largest, caches));
 }
 
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
@@ -84,8 +96,9 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
             if column.restore(&due.room, io)? > 0 {
                 return Ok(true);
             }
-            due.room
-                .make(EvictionRank::Rows, ReclaimableBuf::PIECE_BYTES as u64);
+            if let Some(rank) = due.improves(column) {
+                due.room.make(rank, ReclaimableBuf::PIECE_BYTES as u64);
+            }
             if let Some(better) = view
                 .segment
                 .with_more_of(column, &core.file_context, &schema, io)?
@@ -110,13 +123,11 @@ pub fn lacks_ram(core: &Core) -> bool {
 
 /// Whether vectors would be served from RAM that lack room now, if somebody gave up so many bytes.
 pub fn would_gain(core: &Core, bytes: u64) -> bool {
-    let room = FillCandidates::of(core, CacheFill::All)
-        .room
-        .for_rank(EvictionRank::Rows)
-        + bytes;
+    let due = FillCandidates::of(core, CacheFill::All);
+    let room = |rank| due.room.for_rank(rank) + bytes;
     let view = core.view.load();
     let mut columns = view.segments.iter().flat_map(|view| view.segment.columns());
-    columns.any(|column| column.would_gain(room))
+    columns.any(|column| column.would_gain(&room))
 }
 
 /// What would spare reads in room that nobody else has use for.

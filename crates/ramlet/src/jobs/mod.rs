@@ -11,7 +11,9 @@ mod recalibrate;
 pub mod vector_names;
 pub mod watch;
 
-pub use cache_fill::{CacheFill, fill_caches, fill_spare, lacks_ram, would_gain, would_save_reads};
+pub use cache_fill::{
+    CacheFill, fill_caches, fill_spare, lacks_ram, rank_rests, would_gain, would_save_reads,
+};
 pub use merging::{
     Moment, candidates, clear_dead, make_room_for_files, memtable_index_is_amortised, merge,
     merges_may_free_memory,
@@ -350,6 +352,7 @@ fn commit(
         .filter(|name| !keep.contains(name));
     manifest_store::remove_quietly(storage, gone);
     drop(keep);
+    rank_rests(&segments, &core.file_context.caches);
     writer.segments = segments;
     let Settings { config, slots, .. } = settings;
     (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));

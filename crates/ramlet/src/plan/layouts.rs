@@ -17,6 +17,8 @@ use crate::schema::{VectorField, metric};
 /// Caches take memory in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;
 const ONE_BIT: &str = "1-bit codes";
+const EXTENDED: &str = "extended codes";
+const SHORT_EXTENDED: &str = "short extended codes";
 const RESIDUAL: &str = "residual codes";
 const POSITIONS: &str = "positions";
 const ROWS: &str = "vectors";
@@ -89,8 +91,9 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
                 let places = payload_places(spec).into_iter();
                 let ram_bytes = |payload| shape.ram_bytes(spec, ids_in_ram, payload);
                 needs.extend(places.map(|payload| ram_bytes(payload).max(shape.fitted_bytes(spec))));
-                if let Some(codes) = shape.one_bit_in_part(spec, &built) {
-                    let parts = (0..IN_PART).map(|part| codes / IN_PART * (IN_PART - part));
+                if let Some((_, codes, least)) = shape.part_of(spec, &built) {
+                    let most = codes - least;
+                    let parts = (0..IN_PART).map(|part| most / IN_PART * (IN_PART - part));
                     needs.extend(parts.map(|missing| ram_bytes(false).saturating_sub(missing)));
                 }
             }
@@ -362,8 +365,8 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
     for &kind in &built.codes {
         let (name, held) = match kind {
             CodeKind::OneBit => (ONE_BIT, signs),
-            CodeKind::Extended { bits: of } if u64::from(of) == bits => ("extended codes", extended),
-            CodeKind::Extended { .. } => ("short extended codes", layout == Layout::ExtendedLow),
+            CodeKind::Extended { bits: of } if u64::from(of) == bits => (EXTENDED, extended),
+            CodeKind::Extended { .. } => (SHORT_EXTENDED, layout == Layout::ExtendedLow),
             CodeKind::Product { .. } => {
                 let held = matches!(layout, Layout::Product | Layout::ProductWithIds);
                 ("product codes", held)
@@ -500,35 +503,63 @@ fn graph(spec: &Spec, layout: Layout) -> Shape {
 }
 
 impl Shape {
-    /// Bytes of its codes of one bit, where they serve without all of them in RAM.
-    fn one_bit_in_part(&self, spec: &Spec, built: &Built) -> Option<u64> {
-        let may_be = self.layout == Layout::OneBit
-            && built.products().is_none()
-            && spec.wishes.codes != Some(Wish::Pinned);
-        let codes = self.components.iter().find(|part| part.component == ONE_BIT)?;
-        may_be.then_some(codes.ram_bytes)
+    /// The codes that serve without all of them in RAM, how many bytes they are, and of how many at least.
+    fn part_of(&self, spec: &Spec, built: &Built) -> Option<(&'static str, u64, u64)> {
+        if spec.wishes.codes == Some(Wish::Pinned) {
+            return None;
+        }
+        let name = match self.layout {
+            Layout::OneBit if built.products().is_none() => ONE_BIT,
+            Layout::ExtendedLow => SHORT_EXTENDED,
+            Layout::Extended => EXTENDED,
+            _ => return None,
+        };
+        let whole = self
+            .components
+            .iter()
+            .find(|part| part.component == name)?
+            .ram_bytes;
+        let has_smaller = name == EXTENDED && built.extended_bits()[1].is_some();
+        let least = match name {
+            ONE_BIT => 0,
+            _ => layout::extended_least(spec.dims as usize, whole, has_smaller),
+        };
+        Some((name, whole, least))
     }
 
-    /// The same with `lacking` bytes less of its codes in RAM, if it serves so: the codes of other clusters are read.
+    /// The same with `lacking` bytes less of its codes in RAM, if it serves so.
     fn in_part(&self, spec: &Spec, built: &Built, lacking: u64) -> Option<Shape> {
-        let whole = self.one_bit_in_part(spec, built)?;
+        let (name, whole, least) = self.part_of(spec, built)?;
         let cached = whole.checked_sub(lacking)? / PIECE_BYTES * PIECE_BYTES;
-        let mut shape = self.clone();
-        for part in shape
-            .components
-            .iter_mut()
-            .filter(|part| part.component == ONE_BIT)
-        {
-            part.ram_bytes = cached;
+        if cached < least {
+            return None;
         }
+        let mut shape = self.clone();
+        let mut parts = shape.components.iter_mut();
+        parts.find(|part| part.component == name)?.ram_bytes = cached;
         let missing = 1.0 - cached as f64 / whole as f64;
+        match name {
+            ONE_BIT => shape.lack_one_bit(spec, built, missing),
+            _ => shape.lack_extended(spec, missing),
+        }
+        Some(shape)
+    }
+
+    /// Codes of clusters that aren't in RAM are read.
+    fn lack_one_bit(&mut self, spec: &Spec, built: &Built, missing: f64) {
         let codes = self.counts.clusters_probed * missing;
         let vectors = self.counts.reads_vectors;
         let pages = layout::one_bit_pages(spec.dims as usize, spec.segment_rows(), built.clusters);
-        shape.counts.reads_codes = codes;
-        shape.reading.pages = (vectors * self.reading.pages + codes * pages) / (vectors + codes);
-        shape.reading.rounds += (codes * pages / PAGES_AT_ONCE).max(codes.min(1.0));
-        Some(shape)
+        self.counts.reads_codes = codes;
+        self.reading.pages = (vectors * self.reading.pages + codes * pages) / (vectors + codes);
+        self.reading.rounds += (codes * pages / PAGES_AT_ONCE).max(codes.min(1.0));
+    }
+
+    /// Rows whose extended codes aren't in RAM are read as 1-bit codes leave them.
+    fn lack_extended(&mut self, spec: &Spec, missing: f64) {
+        let by_one_bit = counts::ambiguous(spec, Codes::Signs { bits: 1 });
+        self.counts.reads_vectors += (by_one_bit - self.counts.reads_vectors).max(0.0) * missing;
+        self.counts.rows_refined *= 1.0 - missing;
     }
 
     /// What of it and of ids and payloads is in RAM.

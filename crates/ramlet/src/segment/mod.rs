@@ -66,6 +66,7 @@ pub use text::{
 pub use vectors::{CachedFile, RECALL, VectorColumn, check_pinned};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::is_rest;
 use crate::limits::SEGMENT_FILE_BYTES;
 use crate::memory::eviction::{Caches, EvictionRank};
 use crate::mutants;
@@ -530,6 +531,13 @@ impl Segment {
                 true => could_fill(file, room) || self.is_spare(kind),
                 false => file.cached_bytes() > 0 && !self.is_spare(kind),
             })
+    }
+
+    /// Notes whether it is one of few rows beside one of `largest`, so that its vectors are cached before those.
+    pub fn rank_beside(&self, largest: u32, caches: &Caches) {
+        let is_rest = is_rest(self.rows(), largest);
+        self.columns()
+            .for_each(|column| column.note_rest(is_rest, caches));
     }
 
     /// What is in RAM of payloads ranks as them where they are among those `kept`, else as what is spare.

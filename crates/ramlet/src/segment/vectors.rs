@@ -18,6 +18,8 @@
 //! All this is cached ([`Caches`](crate::memory::eviction::Caches)): it goes when others need the memory, and comes back later.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet_format::bitmap;
 use ramlet_format::component::Component;
@@ -25,7 +27,9 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex};
+use ramlet_index::{
+    CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex, WIDE,
+};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -37,8 +41,10 @@ use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{self, Rows, codes_bytes, needs_other_codes, was_built_for_another_budget};
-use crate::memory::eviction::{EvictionRank, VectorRoom};
+use crate::layout::{
+    self, Rows, codes_bytes, needs_other_codes, rest_file_most, was_built_for_another_budget,
+};
+use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
@@ -127,9 +133,17 @@ struct Files {
     slot: u16,
     /// Codes, and the vectors if the settings let them.
     parts: Vec<(Component, RowsFile)>,
+    /// Whether the segment is one of few rows beside a large one, and up to how many bytes a file is cached before all else then.
+    is_rest: Arc<AtomicBool>,
+    rest_most: u64,
+    dims: usize,
 }
 
-fn rank(component: Component) -> EvictionRank {
+/// Room in RAM for what ranks so, with what makes way for it.
+type RoomFor<'r> = &'r dyn Fn(EvictionRank) -> u64;
+
+/// What a component of an ordinary segment ranks as: it tells its kind too.
+fn kind_rank(component: Component) -> EvictionRank {
     match component {
         Component::Vector { .. } => EvictionRank::Rows,
         Component::Residual { .. } => EvictionRank::Residual,
@@ -155,6 +169,8 @@ impl Files {
         let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
             return Ok(files);
         };
+        files.dims = field.dim;
+        files.rest_most = rest_file_most(field.dim, file_context.caches.consumer.cap());
         let all = [
             Component::Codes { slot },
             Component::Extended { slot },
@@ -167,7 +183,7 @@ impl Files {
             let Some(file) = entry.file(component) else {
                 continue;
             };
-            match rank(component) {
+            match kind_rank(component) {
                 EvictionRank::Rows if !schema.may_cache(slot) => {}
                 EvictionRank::Codes
                 | EvictionRank::Extended
@@ -187,17 +203,35 @@ impl Files {
         same.map(|(_, file)| file)
     }
 
+    /// Bytes of RAM for a file.
+    fn file_bytes(&self, component: Component) -> u64 {
+        let bytes = |file: &RowsFile| u64::from(file.rows()) * file.stride() as u64;
+        // The last page is a whole one.
+        self.file(component).map_or(0, bytes).next_multiple_of(PAGE_BYTES)
+    }
+
     /// Bytes of RAM for a level, but for what is there already.
     fn bytes(&self, level: Level, before: &[CachedFile]) -> u64 {
         let missing = level
             .parts()
             .filter(|component| !before.iter().any(|cached| cached.component == *component));
-        let bytes = |component| {
-            let bytes = |file: &RowsFile| u64::from(file.rows()) * file.stride() as u64;
-            // The last page is a whole one.
-            self.file(component).map_or(0, bytes).next_multiple_of(PAGE_BYTES)
-        };
-        missing.map(bytes).sum()
+        missing.map(|component| self.file_bytes(component)).sum()
+    }
+
+    /// What makes way for a file, and for what it does.
+    fn rank(&self, component: Component) -> EvictionRank {
+        match self.is_rest.load(Ordering::Relaxed) && self.file_bytes(component) <= self.rest_most {
+            true => EvictionRank::Rests,
+            false => kind_rank(component),
+        }
+    }
+
+    /// What makes way for a level: less than rows, or all else for what consists of a rest's files.
+    fn rank_of(&self, level: Level) -> EvictionRank {
+        match level.parts().all(|part| self.rank(part) == EvictionRank::Rests) {
+            true => EvictionRank::Rests,
+            false => EvictionRank::Rows,
+        }
     }
 
     /// What there could be in RAM, the best first. The last is nothing.
@@ -224,17 +258,21 @@ impl Files {
     }
 
     /// The best level that fits, beside what is cached already.
-    fn choose(&self, room: u64, before: &[CachedFile]) -> Level {
+    fn choose(&self, room: RoomFor<'_>, before: &[CachedFile]) -> Level {
         self.choose_from(0, room, before)
     }
 
     /// The same, leaving out the `first` best ones.
-    fn choose_from(&self, first: usize, room: u64, before: &[CachedFile]) -> Level {
+    fn choose_from(&self, first: usize, room: RoomFor<'_>, before: &[CachedFile]) -> Level {
+        let (ordinary, of_rests) = (room(EvictionRank::Rows), room(EvictionRank::Rests));
         let fits = |level: &Level| {
             let freed = before.iter().filter(|cached| !level.has(cached.component));
             let freed: u64 = freed.map(CachedFile::bytes).sum();
-            let (bytes, room) = (self.bytes(*level, before), room + freed);
-            bytes <= room || self.may_be_partial(*level) && bytes / 4 * 3 <= room
+            let room = match self.rank_of(*level) {
+                EvictionRank::Rests => of_rests,
+                _ => ordinary,
+            };
+            self.least_bytes(*level, before) <= room + freed
         };
         let level = self
             .levels()
@@ -250,6 +288,35 @@ impl Files {
             true => in_part.next_back().unwrap_or(level),
             false => level,
         }
+    }
+
+    /// Bytes of RAM with which a level is worth taking, but for what is there already.
+    fn least_bytes(&self, level: Level, before: &[CachedFile]) -> u64 {
+        let bytes = self.bytes(level, before);
+        if self.may_be_partial(level) {
+            return bytes / 4 * 3;
+        }
+        let Some(extended) = self.partial_extended(level) else {
+            return bytes;
+        };
+        let is_there = before.iter().any(|cached| cached.component == extended);
+        let whole = self.file_bytes(extended);
+        let has_smaller = matches!(extended, Component::Extended { slot } if self.file(Component::ExtendedLow { slot }).is_some());
+        match is_there {
+            true => bytes,
+            false => bytes - whole + layout::extended_least(self.dims, whole, has_smaller),
+        }
+    }
+
+    /// The extended codes of a level that serves without the last of them.
+    fn partial_extended(&self, level: Level) -> Option<Component> {
+        let is_last = level.residual.is_none() && level.rows.is_none();
+        level.extended.filter(|_| is_last)
+    }
+
+    /// Whether a component of a level serves in part.
+    fn is_partial(&self, level: Level, component: Component) -> bool {
+        self.may_be_partial(level) || self.dims >= WIDE && self.partial_extended(level) == Some(component)
     }
 
     /// Whether a level serves in part. Codes of one bit do where there are no product codes, which leave fewer rows to read.
@@ -271,11 +338,12 @@ impl Files {
     ) -> Result<Vec<CachedFile>> {
         let (mut held, mut first) = (before.to_vec(), 0);
         loop {
-            let free = file_context.caches.consumer.available();
-            let level = self.choose_from(first, free + file_context.caches.below(EvictionRank::Rows), &held);
+            let caches = &file_context.caches;
+            let free = caches.consumer.available();
+            let level = self.choose_from(first, &|rank| free + caches.below(rank), &held);
             let lacking = self.bytes(level, &held).saturating_sub(free);
             if lacking > 0 {
-                file_context.caches.evict_below(EvictionRank::Rows, lacking);
+                caches.evict_below(self.rank_of(level), lacking);
             }
             // What the new level has no use for makes room for what it has.
             for cached in held.iter().filter(|cached| !level.has(cached.component)) {
@@ -427,7 +495,7 @@ impl VectorColumn {
             let rows = rows_of(Component::Vector { slot }, io)?;
             let held = cached_files
                 .iter()
-                .find(|cached| rank(cached.component) == EvictionRank::Rows);
+                .find(|cached| kind_rank(cached.component) == EvictionRank::Rows);
             Box::new(Flat::new(match held {
                 Some(cached) => rows.with_rows_in_ram(cached.rows.clone()),
                 None => rows,
@@ -472,7 +540,7 @@ impl VectorColumn {
         let is_in_ram = self
             .cached_files
             .iter()
-            .any(|cached| rank(cached.component) == EvictionRank::Rows && cached.missing() == 0);
+            .any(|cached| kind_rank(cached.component) == EvictionRank::Rows && cached.missing() == 0);
         (bytes <= TOGETHER_BYTES_MAX && !is_in_ram).then_some((file, range))
     }
 
@@ -512,16 +580,26 @@ impl VectorColumn {
         self.index.kind() == "ivf" && was_built_for_another_budget(field, rows, &self.kinds, most)
     }
 
-    /// Whether a better level than this one would fit in `room`.
-    pub fn could_improve(&self, room: u64) -> bool {
+    /// Whether a better level than this one would fit in `room`; what makes way for it then.
+    pub fn could_improve(&self, room: RoomFor<'_>) -> Option<EvictionRank> {
         let best = self.files.choose(room, &self.cached_files);
-        self.files.place(best) < self.files.place(level_of(&self.cached_files))
+        let is_better = self.files.place(best) < self.files.place(level_of(&self.cached_files));
+        is_better.then(|| self.files.rank_of(best))
     }
 
     /// Whether a better level would fit in `room`, or all that is missing of this one.
-    pub fn would_gain(&self, room: u64) -> bool {
+    pub fn would_gain(&self, room: RoomFor<'_>) -> bool {
         let missing = || self.missing().into_iter().map(CachedFile::missing).sum::<u64>();
-        self.could_improve(room) || (1..=room).contains(&missing())
+        self.could_improve(room).is_some() || (1..=room(EvictionRank::Rows)).contains(&missing())
+    }
+
+    /// Notes whether its segment is one of few rows beside a large one.
+    pub fn note_rest(&self, is_rest: bool, caches: &Caches) {
+        if self.files.is_rest.swap(is_rest, Ordering::Relaxed) != is_rest {
+            for cached in &self.cached_files {
+                caches.rank(&cached.rows.reclaimable(), self.files.rank(cached.component));
+            }
+        }
     }
 
     /// Whether more of it is in RAM than of `other`.
@@ -532,7 +610,7 @@ impl VectorColumn {
 
     /// Whether each search reads whole clusters for want of codes.
     pub fn is_bare(&self) -> bool {
-        let is_first_stage = |component: &Component| rank(*component) == EvictionRank::Codes;
+        let is_first_stage = |component: &Component| kind_rank(*component) == EvictionRank::Codes;
         let has_codes = |cached: &CachedFile| is_first_stage(&cached.component) && cached.bytes() > 0;
         let mut files = self.files.parts.iter();
         !self.cached_files.iter().any(has_codes) && files.any(|(component, _)| is_first_stage(component))
@@ -545,14 +623,14 @@ impl VectorColumn {
             .iter()
             .filter(|cached| cached.missing() > 0)
             .collect();
-        missing.sort_by_key(|cached| std::cmp::Reverse(rank(cached.component)));
+        missing.sort_by_key(|cached| std::cmp::Reverse(kind_rank(cached.component)));
         missing
     }
 
     /// Whether some of what was given up would find room again.
     pub fn could_restore(&self, room: &VectorRoom) -> bool {
         let most_needed = self.missing().into_iter().next();
-        most_needed.is_some_and(|cached| room.for_rank(rank(cached.component)) >= cached.least())
+        most_needed.is_some_and(|cached| room.for_rank(self.files.rank(cached.component)) >= cached.least())
     }
 
     /// Reads what was given up into RAM again, the most needed first, as far as there is room; the bytes that came back. What is missed
@@ -561,7 +639,7 @@ impl VectorColumn {
         let mut restored = 0;
         let mut buf = AnonBuf::new(0);
         for cached in self.missing() {
-            let rank = rank(cached.component);
+            let rank = self.files.rank(cached.component);
             if room.for_rank(rank) < cached.least() {
                 break;
             }
@@ -595,7 +673,7 @@ impl VectorColumn {
 fn level_of(cached_files: &[CachedFile]) -> Level {
     let of = |wanted: &dyn Fn(EvictionRank) -> bool| {
         let mut cached_files = cached_files.iter().map(|cached| cached.component);
-        cached_files.find(|component| wanted(rank(*component)))
+        cached_files.find(|component| wanted(kind_rank(*component)))
     };
     Level {
         scanned: of(&|rank| rank == EvictionRank::Codes),
@@ -737,7 +815,7 @@ fn load(
         buf.ensure(BUFFER_BYTES)?;
         // What a build had before is free now, but not yet the kernel's.
         give_back_heap();
-        let load = match files.may_be_partial(level) {
+        let load = match files.is_partial(level, component) {
             true => CachedRows::load_some,
             false => CachedRows::load,
         };
@@ -746,7 +824,9 @@ fn load(
             Err(IndexError::OverBudget(_)) => break,
             Err(error) => return Err(error.into()),
         };
-        file_context.caches.register(rank(component), rows.reclaimable());
+        file_context
+            .caches
+            .register(files.rank(component), rows.reclaimable());
         cached_files.push(CachedFile {
             component,
             file: file.clone(),
@@ -765,7 +845,7 @@ fn in_ram<'p>(
 ) -> Result<(RowsFile, CodesInRam)> {
     let (mut rows, mut codes) = (rows, CodesInRam::default());
     for cached in cached_files {
-        match rank(cached.component) {
+        match kind_rank(cached.component) {
             EvictionRank::Rows => rows = rows.with_rows_in_ram(cached.rows.clone()),
             EvictionRank::Codes => {
                 codes.scanned = Some((kind_of(cached, dims, segment_rows)?, cached.rows.clone()));

@@ -24,6 +24,10 @@ fn filled(memory: u64) -> Filled {
 }
 
 fn filled_of(dim: usize, memory: u64, storage: Arc<dyn Storage>) -> Filled {
+    filled_with(POINTS, dim, memory, storage)
+}
+
+fn filled_with(points: u64, dim: usize, memory: u64, storage: Arc<dyn Storage>) -> Filled {
     let budget = BudgetTable::plan(BudgetRequest::in_process(memory, 1)).expect("enough for a test");
     let options = EngineOptions {
         ledger: Ledger::new(budget.ledger_limit()),
@@ -43,7 +47,7 @@ fn filled_of(dim: usize, memory: u64, storage: Arc<dyn Storage>) -> Filled {
         let centre = &centres[i as usize % centres.len()];
         centre.iter().map(|x| x + rng.float() * 0.5).collect()
     };
-    for first in (0..POINTS).step_by(1000) {
+    for first in (0..points).step_by(1000) {
         let points = (first..first + 1000)
             .map(|id| point(id, near(id), "{}"))
             .collect();
@@ -311,6 +315,105 @@ fn what_has_room_is_cached_beside_a_trickle_of_writes() {
         has_rows()
     });
     assert!(came.is_some(), "{:?}", collection.info().memory);
+}
+
+/// Beside 1-bit codes of wide vectors there is a part of the extended ones, where not all of them have room: fewer rows are read.
+#[test]
+fn extended_codes_are_cached_in_part() {
+    const WIDE: usize = 384;
+    // A little more than one piece of memory for the extended codes.
+    const MANY: u64 = 45_000;
+    const PIECE: u64 = 2 << 20;
+    let directory = Directory::new("extended-part");
+    let storage = PreadStorage::open(&directory.0).expect("a directory");
+    let filled = filled_with(MANY, WIDE, 96 * MB, storage.clone());
+    let queries = filled.queries.clone();
+    drop(filled);
+    let opened = |room: u64| {
+        let engine = engine(&storage, searching_budget(room));
+        let collection = engine.collection("c").expect("is there");
+        collection.wait_idle().expect("nothing fails");
+        let filled = Filled {
+            engine,
+            collection,
+            queries: queries.clone(),
+        };
+        let pinned = filled.pinned();
+        let short = pinned.iter().find(|(kind, _)| *kind == "short extended codes");
+        (filled, short.map_or(0, |(_, bytes)| *bytes))
+    };
+    // By how much there is of them, the reads of all searches.
+    let mut found = std::collections::BTreeMap::new();
+    for room in (0..20).map(|step| 2_600_000 + step * 200_000) {
+        let (filled, bytes) = opened(room);
+        if filled.pinned().iter().any(|(kind, _)| *kind == "extended codes") {
+            break;
+        }
+        let mut scratch = filled.engine.scratch().expect("room for a scratch");
+        let reads = queries.iter().map(|query| {
+            let request = search_request(query.clone(), 10);
+            let found = filled.collection.search(&request, &mut scratch);
+            found.expect("searches").cost.disk_reads
+        });
+        found.insert(bytes, reads.sum::<u64>());
+        drop(scratch);
+        if bytes == PIECE {
+            let (recall, _) = filled.search();
+            assert!(recall >= 0.9, "{recall}");
+        }
+    }
+    let reads: Vec<u64> = found.values().copied().collect();
+    assert!(found.contains_key(&0) && found.contains_key(&PIECE), "{found:?}");
+    assert!(found.len() == 3 && reads.is_sorted_by(|a, b| a > b), "{found:?}");
+}
+
+/// Searches wait for the reads of a segment of few rows as for those of a large one: it is cached first, in room that the large one has use for.
+#[test]
+fn few_rows_beside_a_large_segment_are_cached_before_it() {
+    const WIDE: usize = 256;
+    const FEW: u64 = 60;
+    let directory = Directory::new("rests");
+    let storage = PreadStorage::open(&directory.0).expect("a directory");
+    let filled = filled_of(WIDE, 64 * MB, storage.clone());
+    let queries = filled.queries.clone();
+    let mut rng = Rng(17);
+    let points = (POINTS..POINTS + FEW)
+        .map(|id| point(id, rng.vector(WIDE), "{}"))
+        .collect();
+    filled.collection.update(upsert(points)).expect("there is room");
+    filled.collection.flush().expect("flushes");
+    filled.collection.wait_idle().expect("nothing fails");
+    drop(filled);
+    let engine = engine(&storage, searching_budget(1_450_000));
+    let collection = engine.collection("c").expect("is there");
+    collection.wait_idle().expect("nothing fails");
+    // Reads of the segments by rows, of all searches together.
+    let reads = || {
+        let mut scratch = engine.scratch().expect("room for a scratch");
+        let mut reads = std::collections::BTreeMap::new();
+        for query in &queries {
+            let mut request = search_request(query.clone(), 10);
+            request.params.explain = true;
+            let found = collection.search(&request, &mut scratch).expect("searches");
+            let segments = found.explain.iter().filter(|part| part.segment.is_some());
+            segments.for_each(|part| *reads.entry(part.rows).or_insert(0) += part.reads);
+        }
+        reads
+    };
+    let of_few = || reads()[&FEW];
+    let came = (0..LOOKS).find(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        of_few() == 0
+    });
+    assert!(came.is_some(), "{:?}, {:?}", reads(), pinned(&collection));
+    // The large one lacks it, and doesn't take it back.
+    collection.wait_idle().expect("nothing fails");
+    let of_large = reads()[&POINTS];
+    assert!(
+        of_few() == 0 && of_large > 0,
+        "{of_large}: {:?}",
+        pinned(&collection)
+    );
 }
 
 /// Room that is left beside extended codes and doesn't do for the rest of them goes to the first rows of it, until somebody else has
