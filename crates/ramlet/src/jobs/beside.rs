@@ -30,7 +30,8 @@ pub fn flush_awaited(shared: &Shared) {
     }
     let cores: Vec<Arc<Core>> = maintenance::live(shared).collect();
     let mut flush_any = || cores.iter().any(|core| flush(core, &mut beside));
-    if !flush_any() && !(maintenance::freeze_largest(&cores) && flush_any()) {
+    let is_done = flush_any() || (maintenance::freeze_largest(&cores) && flush_any());
+    if !is_done {
         // Not tried again in this merge.
         beside.rests = true;
         shared.want_room();
