@@ -2,7 +2,8 @@
 //!
 //! A merge of large segments takes seconds, in which the memtables fill, and whoever writes would wait for its end. Instead its own thread flushes
 //! what waits, between two pieces that it reads or writes. So there is still one job at a time, and nothing is locked that wasn't. Such a flush
-//! builds no index of vectors: it is to be short, and the next merge builds one.
+//! builds no index of vectors: it is to be short, and the temporary files of index builds have names that the merge uses too. The next merge builds
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
