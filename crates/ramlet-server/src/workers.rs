@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::Router;
-use ramlet_io::system::ask_for_short_slice;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -153,7 +152,6 @@ impl Thread {
             .name("ramlet-http".into())
             .stack_size(limits::SEARCH_STACK_BYTES)
             .spawn(move || {
-                ask_for_short_slice();
                 pool::adopt(home);
                 inline::enter(&self.app.engine);
                 self.app.balancer.enter(self.here);

@@ -4,8 +4,9 @@
 const SLICE_NS: u64 = 200_000;
 
 /// From now on this thread runs soon after it wakes, for a short time: the scheduler preempts threads for it that compute. Without it, it waits
-/// for the end of their turn, up to 4 ms at each sleep, and a write sleeps several times: for its body, its sync, and its answer. Its share of
-/// the processor stays what it is. False where the kernel refuses; one before Linux 6.12 passes over it.
+/// for the end of their turn, up to 4 ms at each sleep. Its share of the processor stays what it is. For a thread that works for many and sleeps
+/// often: whoever wakes it is preempted too, so clients on the same machine send less (ADR 0074). False where the kernel refuses; one before
+/// Linux 6.12 passes over it.
 #[cfg(target_os = "linux")]
 pub fn ask_for_short_slice() -> bool {
     let attributes = Attributes {
