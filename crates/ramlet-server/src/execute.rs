@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ramlet::{Collection, Scratch, Strict, UpdateOp};
+use ramlet::{Collection, Completion, Scratch, Strict, UpdateOp, UpdateResult};
 use ramlet_memory::Consumer;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -30,6 +30,9 @@ pub enum Updated {
     /// `timeout` passed first; the update is still under way.
     TimedOut,
 }
+
+/// The outcome of an update that is in the engine's queue.
+pub type Queued = oneshot::Receiver<ramlet::Result<UpdateResult>>;
 
 impl Call {
     /// Runs `job` on a search slot.
@@ -161,6 +164,12 @@ impl Call {
         }))
     }
 
+    /// Whether [`Call::admit`] looks at points, of which those that are queued still may be some.
+    pub fn looks_before(&self, collection: &Collection, op: &UpdateOp) -> bool {
+        let strict = self.strict(collection);
+        strict.is_some_and(|strict| strict.has_write_rate()) && Strict::cost_of(op).is_err()
+    }
+
     /// A change, counted and checked where the collection is strict.
     async fn check_change(&self, collection: &Arc<Collection>, op: &UpdateOp) -> ApiResult<()> {
         let Some(strict) = self.strict(collection) else {
@@ -189,20 +198,38 @@ impl Call {
 
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
     pub async fn submit(&self, collection: &Arc<Collection>, op: UpdateOp) -> ApiResult<Updated> {
-        if adds(&op) {
+        self.admit(collection, &op).await?;
+        let (done, queued) = self.completion();
+        collection.submit(op, done)?;
+        self.updated(queued).await
+    }
+
+    /// Refuses a change by quotas and strict mode.
+    pub async fn admit(&self, collection: &Arc<Collection>, op: &UpdateOp) -> ApiResult<()> {
+        if adds(op) {
             self.app.quotas.check(&self.app.engine)?;
         }
-        self.check_change(collection, &op).await?;
+        self.check_change(collection, op).await
+    }
+
+    /// What the engine is given with an update, and what to wait for then.
+    pub fn completion(&self) -> (Completion, Queued) {
         let (tx, rx) = oneshot::channel();
         let held = self.admitted.held.clone();
-        collection.submit(
-            op,
-            Box::new(move |result| {
-                drop(held);
-                let _ = tx.send(result);
-            }),
-        )?;
-        let done = async { rx.await.map_err(|_| ApiError::internal("the update was dropped")) };
+        let done = move |result| {
+            drop(held);
+            let _ = tx.send(result);
+        };
+        (Box::new(done), rx)
+    }
+
+    /// Waits for a queued update.
+    pub async fn updated(&self, queued: Queued) -> ApiResult<Updated> {
+        let done = async {
+            queued
+                .await
+                .map_err(|_| ApiError::internal("the update was dropped"))
+        };
         let result = match self.request.query.timeout {
             None => done.await?,
             Some(limit) => match tokio::time::timeout_at((self.request.start + limit).into(), done).await {

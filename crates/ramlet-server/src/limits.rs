@@ -293,6 +293,9 @@ pub const VECTOR_NAME_BYTES: usize = 200;
 pub const SEARCHES_MAX: usize = 4_096;
 /// Operations of one points/batch request.
 pub const OPERATIONS_MAX: usize = 4_096;
+/// Operations of one request that are queued together, and their bytes where it is more than one: others' updates find room beside them.
+pub const OPERATIONS_QUEUED: usize = 512;
+pub const OPERATIONS_QUEUED_BYTES: u64 = 256 * KIB;
 /// Alias changes of one request.
 pub const ALIAS_ACTIONS_MAX: usize = 1_024;
 /// Largest `limit` + `offset` that the engine accepts; larger ones are reduced to the collection's size.

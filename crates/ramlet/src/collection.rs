@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use ramlet_format::catalog::CollectionEntry;
 use ramlet_index::encode_row;
 
-use crate::core::{Core, Work};
+use crate::core::{Core, Whom, Work};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
@@ -261,11 +261,28 @@ impl Collection {
     pub fn submit(&self, op: UpdateOp, done: Completion) -> Result<()> {
         let (first, rest) = self.targets()?;
         if rest.is_empty() {
-            return submit(first, Cow::Owned(op), done);
+            return submit(first, Cow::Owned(op), Whom { done, chain: None });
         }
         to_several(first, rest, done, |core, done| {
-            submit(core, Cow::Borrowed(&op), done)
+            submit(core, Cow::Borrowed(&op), Whom { done, chain: None })
         })
+    }
+
+    /// The same behind the others of `chain`, without waiting for them: many share a sync of the log. An error that this returns breaks no chain:
+    /// it is the caller's to submit no more, or to submit the same once those before are done.
+    pub fn submit_behind(&self, chain: &UpdateChain, op: &UpdateOp, done: Completion) -> Result<()> {
+        let (first, rest) = self.targets()?;
+        if !rest.is_empty() {
+            let what = "a chain of updates is of one shard";
+            return Err(Error::bad_input(what));
+        }
+        let chain = Some(chain);
+        submit(first, Cow::Borrowed(op), Whom { done, chain })
+    }
+
+    /// Whether all that is written by this handle waits in one line.
+    pub fn has_one_line(&self) -> bool {
+        self.targets().is_ok_and(|(_, rest)| rest.is_empty())
     }
 
     /// Queues whole points given as columns: each number is read once and copied only into the log's form. Errors are those of
@@ -273,10 +290,13 @@ impl Collection {
     /// of the columns.
     pub fn submit_rows(&self, rows: &PointRows<'_>, done: Completion) -> Result<()> {
         let (first, rest) = self.targets()?;
+        let alone = |done| Whom { done, chain: None };
         if rest.is_empty() {
-            return submit_rows(first, rows, done);
+            return submit_rows(first, rows, alone(done));
         }
-        to_several(first, rest, done, |core, done| submit_rows(core, rows, done))
+        to_several(first, rest, done, |core, done| {
+            submit_rows(core, rows, alone(done))
+        })
     }
 
     /// The cores that a write goes to: the first shard, and the others.
@@ -598,7 +618,7 @@ impl Collection {
 
 /// Queues a change of a collection without keys, or of one shard. Points and ids are encoded from where they are; what several shards have to
 /// resolve is copied for each.
-fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<()> {
+fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, whom: Whom<'_>) -> Result<()> {
     let view = core.view.load_full();
     check_op(&view.schema, &op)?;
     if !matches!(*op, UpdateOp::Delete(_)) {
@@ -621,21 +641,21 @@ fn submit(core: &Arc<Core>, op: Cow<'_, UpdateOp>, done: Completion) -> Result<(
             (Work::Changes(changes), bytes)
         }
         _ => {
-            let bytes = op_bytes(&op);
+            let bytes = op.bytes();
             (Work::Resolve(op.into_owned()), bytes)
         }
     };
     drop(view);
-    core.enqueue(work, bytes, done)
+    core.enqueue(work, bytes, whom)
 }
 
-fn submit_rows(core: &Arc<Core>, rows: &PointRows<'_>, done: Completion) -> Result<()> {
+fn submit_rows(core: &Arc<Core>, rows: &PointRows<'_>, whom: Whom<'_>) -> Result<()> {
     let view = core.view.load_full();
     check_growth(core, &view)?;
     let (changes, largest) = encode_rows(&view.schema, rows)?;
     drop(view);
     let bytes = queued_bytes(core, &changes, largest);
-    core.enqueue(Work::Changes(changes), bytes, done)
+    core.enqueue(Work::Changes(changes), bytes, whom)
 }
 
 /// The same change for several shards, completed when all are done.
@@ -894,45 +914,4 @@ fn check_length(id: PointId, bytes: usize) -> Result<usize> {
         ErrorKind::TooLarge,
         format!("point {id} takes {bytes} bytes, at most {MOST} are possible"),
     ))
-}
-
-/// About the heap bytes of an update that waits to be resolved.
-fn op_bytes(op: &UpdateOp) -> u64 {
-    let selector = |points: &PointsSelector| match points {
-        PointsSelector::Ids(ids) => ids.len() * size_of::<PointId>(),
-        PointsSelector::Filter(_) => 1024,
-    };
-    let bytes = match op {
-        UpdateOp::Upsert { points, .. } => points
-            .iter()
-            .map(|p| {
-                size_of::<Point>()
-                    + p.payload.len()
-                    + p.vectors
-                        .iter()
-                        .map(|(n, v)| n.len() + v.bytes() + 48)
-                        .sum::<usize>()
-            })
-            .sum(),
-        UpdateOp::UpdateVectors { points, .. } => points
-            .iter()
-            .map(|(_, vectors)| {
-                48 + vectors
-                    .iter()
-                    .map(|(n, v)| n.len() + v.bytes() + 48)
-                    .sum::<usize>()
-            })
-            .sum(),
-        UpdateOp::SetPayload { payload, points, .. } | UpdateOp::OverwritePayload { payload, points } => {
-            payload.len() + selector(points)
-        }
-        UpdateOp::DeletePayload { keys, points } => {
-            keys.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
-        }
-        UpdateOp::DeleteVectors { names, points } => {
-            names.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
-        }
-        UpdateOp::Delete(points) | UpdateOp::ClearPayload(points) => selector(points),
-    };
-    bytes as u64
 }

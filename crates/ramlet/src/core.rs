@@ -17,7 +17,7 @@ use crate::mutants;
 use crate::panics::{caught, failed};
 use crate::read::view::View;
 use crate::recall::monitor::RecallMonitor;
-use crate::request::{Completion, UpdateOp, UpdateResult};
+use crate::request::{Completion, UpdateChain, UpdateOp, UpdateResult};
 use crate::residency::gate::Gate;
 use crate::segment::FileContext;
 use crate::settings::ExpiryAsOf;
@@ -36,16 +36,27 @@ pub struct Pending {
 }
 
 /// Whoever waits for an update. They are told once, also where the thread that had it in hand panicked.
-pub struct Waiting(Option<Completion>);
+pub struct Waiting {
+    done: Option<Completion>,
+    chain: Option<UpdateChain>,
+}
 
 impl Waiting {
     pub fn answer(mut self, result: Result<UpdateResult>) {
         self.complete(result);
     }
 
+    /// Whether an update failed that had to be done before.
+    pub fn is_too_late(&self) -> bool {
+        self.chain.as_ref().is_some_and(UpdateChain::is_broken)
+    }
+
     /// Their panic is theirs: it is not to end the thread that all updates need.
     fn complete(&mut self, result: Result<UpdateResult>) {
-        if let Some(done) = self.0.take()
+        if let (Err(_), Some(chain)) = (&result, &self.chain) {
+            chain.break_off();
+        }
+        if let Some(done) = self.done.take()
             && let Err(error) = caught(|| done(result))
         {
             tracing::error!(%error, "the callback of an update panicked");
@@ -55,9 +66,18 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.done.is_none() {
+            return;
+        }
         let unknown = failed("it is unknown until a restart whether the update was applied");
         self.complete(Err(Error::new(ErrorKind::WritesStopped, unknown.to_string())));
     }
+}
+
+/// Who is told of an update, and the chain that it is a part of.
+pub struct Whom<'a> {
+    pub done: Completion,
+    pub chain: Option<&'a UpdateChain>,
 }
 
 /// What the writer has to do.
@@ -241,7 +261,7 @@ impl Core {
     }
 
     /// Queues work for the writer thread. `Busy` when too much waits.
-    pub fn enqueue(self: &Arc<Self>, work: Work, bytes: u64, done: Completion) -> Result<()> {
+    pub fn enqueue(self: &Arc<Self>, work: Work, bytes: u64, whom: Whom<'_>) -> Result<()> {
         self.check_open()?;
         // The place in the queue as well: of the smallest updates it is most.
         let bytes = if mutants::is("reservation-forgotten") {
@@ -262,7 +282,10 @@ impl Core {
                 ),
             ));
         }
-        let done = Waiting(Some(done));
+        let done = Waiting {
+            done: Some(whom.done),
+            chain: whom.chain.cloned(),
+        };
         queue.waiting.push_back(Pending { work, done, held });
         if !std::mem::replace(&mut queue.scheduled, true) {
             drop(queue);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use ramlet_format::catalog::{Catalog, CollectionEntry, ShardEntry};
+use ramlet_io::system::ask_for_short_slice;
 use ramlet_io::{BlockCache, IoContext, RecordStats, Storage};
 use ramlet_memory::{BudgetRequest, BudgetTable, Consumer, Ledger, Reservation};
 
@@ -14,9 +15,9 @@ use crate::collection::Collection;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs;
-use crate::jobs::maintenance;
 use crate::jobs::watch::Watch;
-use crate::limits::{COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
+use crate::jobs::{beside, maintenance};
+use crate::limits::{BACKGROUND_READS, COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
 use crate::locks::{self, whole};
 use crate::memory::capacity;
 use crate::memory::descriptors;
@@ -41,8 +42,6 @@ use crate::write::group_commit::{ROOM_POLL, Turn};
 
 /// Reads in flight of one search slot.
 const SLOT_READS: usize = 64;
-/// Reads in flight of the writer and of a job.
-const BACKGROUND_READS: usize = 32;
 /// Buffers of the writer, which reads single rows.
 const BACKGROUND_BYTES: u64 = 128 << 10;
 /// Default snapshot directory.
@@ -253,6 +252,7 @@ impl Engine {
             threads: build_threads(budget.search_threads),
             scratch,
             spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
+            is_beside: false,
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
@@ -461,6 +461,7 @@ impl Engine {
     fn start_writer(&self) -> Result<()> {
         let (shared, mut lookup) = (self.shared.clone(), self.lookup()?);
         self.spawn("writer", move || {
+            ask_for_short_slice();
             or_end("writer", || {
                 while let Some(core) = shared.next_ready() {
                     if Turn::run(&core, &mut lookup).is_err() {
@@ -490,6 +491,7 @@ impl Engine {
                 engine.visit(most);
             }
         };
+        self.shared.flush_beside(beside::flush_awaited);
         self.spawn("maintenance", move || {
             or_end("maintenance", || maintenance::run(&shared, &visit))
         })?;

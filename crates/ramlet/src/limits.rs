@@ -38,6 +38,8 @@ pub const SEGMENT_FILE_BYTES: u64 = 2 << 10;
 /// Open files of one segment take at most this part of the metadata account. Half of that is for optional files. A
 /// segment, the next one, and their merge have room in the other half.
 pub const FILES_SHARE: u64 = 8;
+/// Reads in flight of the writer and of a job.
+pub const BACKGROUND_READS: usize = 32;
 /// Updates in one collection's queue.
 pub const QUEUE_OPS_MAX: usize = 4_096;
 /// Searches waiting for a slot.

@@ -1,5 +1,8 @@
 //! Requests to a collection.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ramlet_io::Stages;
 
 use crate::error::Result;
@@ -60,23 +63,73 @@ pub enum UpdateOp {
 }
 
 impl UpdateOp {
-    /// The points that it names, in their order; `None`: those that match a filter, or more than `most`.
-    pub(crate) fn ids_up_to(&self, most: usize) -> Option<Vec<PointId>> {
-        let few =
-            |ids: &mut dyn ExactSizeIterator<Item = PointId>| (ids.len() <= most).then(|| ids.collect());
+    /// About its heap bytes while it waits.
+    pub fn bytes(&self) -> u64 {
+        let selector = |points: &PointsSelector| match points {
+            PointsSelector::Ids(ids) => ids.len() * size_of::<PointId>(),
+            PointsSelector::Filter(_) => 1024,
+        };
+        let bytes = match self {
+            UpdateOp::Upsert { points, .. } => points
+                .iter()
+                .map(|p| {
+                    size_of::<Point>()
+                        + p.payload.len()
+                        + p.vectors
+                            .iter()
+                            .map(|(n, v)| n.len() + v.bytes() + 48)
+                            .sum::<usize>()
+                })
+                .sum(),
+            UpdateOp::UpdateVectors { points, .. } => points
+                .iter()
+                .map(|(_, vectors)| {
+                    48 + vectors
+                        .iter()
+                        .map(|(n, v)| n.len() + v.bytes() + 48)
+                        .sum::<usize>()
+                })
+                .sum(),
+            UpdateOp::SetPayload { payload, points, .. } | UpdateOp::OverwritePayload { payload, points } => {
+                payload.len() + selector(points)
+            }
+            UpdateOp::DeletePayload { keys, points } => {
+                keys.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
+            }
+            UpdateOp::DeleteVectors { names, points } => {
+                names.iter().map(|k| k.len() + 24).sum::<usize>() + selector(points)
+            }
+            UpdateOp::Delete(points) | UpdateOp::ClearPayload(points) => selector(points),
+        };
+        bytes as u64
+    }
+
+    /// Whether it names the points that it changes, and doesn't ask for those that match a filter.
+    pub(crate) fn names_points(&self) -> bool {
         match self {
-            UpdateOp::Upsert { points, .. } => few(&mut points.iter().map(|point| point.id)),
-            UpdateOp::UpdateVectors { points, .. } => few(&mut points.iter().map(|(id, _)| *id)),
+            UpdateOp::Upsert { .. } | UpdateOp::UpdateVectors { .. } => true,
             UpdateOp::Delete(points)
             | UpdateOp::SetPayload { points, .. }
             | UpdateOp::OverwritePayload { points, .. }
             | UpdateOp::DeletePayload { points, .. }
             | UpdateOp::ClearPayload(points)
-            | UpdateOp::DeleteVectors { points, .. } => match points {
-                PointsSelector::Ids(ids) => few(&mut ids.iter().copied()),
-                PointsSelector::Filter(_) => None,
-            },
+            | UpdateOp::DeleteVectors { points, .. } => matches!(points, PointsSelector::Ids(_)),
         }
+    }
+}
+
+/// Updates that one caller queues one behind the other: once one fails, those behind it fail too, and change nothing. So what is done of them is
+/// always a beginning, after a crash as well. All are to be of one collection, and of one shard where it has several: only those wait in one line.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateChain(Arc<AtomicBool>);
+
+impl UpdateChain {
+    pub(crate) fn is_broken(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn break_off(&self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

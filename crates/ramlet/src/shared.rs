@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use std::time::Duration;
 
@@ -29,6 +29,59 @@ pub struct JobArena {
     pub scratch: Consumer,
     /// What a large job may take beside that while nobody has it: of the row of cached data, which is reclaimable anyway.
     pub spare: Consumer,
+    /// Of flushes in the middle of a merge, whose progress is told.
+    pub is_beside: bool,
+}
+
+impl JobArena {
+    /// One whose jobs take their memory of `scratch`.
+    pub fn beside(lookup: Lookup, scratch: &Consumer) -> JobArena {
+        JobArena {
+            lookup,
+            scratch_bytes: 0,
+            has_less_scratch: false,
+            threads: 1,
+            scratch: scratch.clone(),
+            spare: scratch.clone(),
+            is_beside: true,
+        }
+    }
+
+    /// So many bytes for a job, part of them for its reader.
+    pub fn take(&mut self, bytes: u64) -> Result<Reservation, OverBudget> {
+        let mut held = self.scratch.reserve(bytes)?;
+        let index = index_buffer(bytes);
+        held.shrink_to(bytes - index);
+        self.lookup.index = IndexScratch::new(AnonBuf::reserved(&self.scratch, index as usize)?);
+        // The other half: files being written, blocks being read.
+        self.scratch_bytes = (held.bytes() / 2) as usize;
+        Ok(held)
+    }
+
+    /// The job has ended.
+    pub fn put_back(&mut self) {
+        self.scratch_bytes = 0;
+        self.lookup.index = IndexScratch::new(AnonBuf::new(0));
+    }
+}
+
+/// What flushes in the middle of a merge work with: the other arena is the merge's.
+pub struct Beside {
+    /// Made for the first one.
+    pub arena: Option<JobArena>,
+    pub scratch: Consumer,
+    pub lookups: Consumer,
+    /// No merge runs, or nothing could be flushed in the one that does.
+    pub rests: bool,
+}
+
+/// A merge that writes its segment: memtables may be flushed meanwhile.
+pub struct Merging<'a>(&'a Shared);
+
+impl Drop for Merging<'_> {
+    fn drop(&mut self) {
+        whole(&self.0.beside).rests = true;
+    }
 }
 
 /// A job under way: its memory is reserved, no other runs.
@@ -54,8 +107,7 @@ impl std::ops::DerefMut for RunningJob<'_> {
 
 impl Drop for RunningJob<'_> {
     fn drop(&mut self) {
-        self.arena.scratch_bytes = 0;
-        self.arena.lookup.index = IndexScratch::new(AnonBuf::new(0));
+        self.arena.put_back();
         self.ended.fetch_add(1, Ordering::AcqRel);
     }
 }
@@ -93,6 +145,10 @@ pub struct Shared {
     due_told: Condvar,
     /// Held by whoever runs a job: flush, merge, index build.
     job: Mutex<JobArena>,
+    /// Held for a flush in the middle of a merge.
+    pub beside: Mutex<Beside>,
+    /// What does that.
+    flush_beside: OnceLock<fn(&Shared)>,
     /// Jobs that have begun, and those of them that have ended.
     begun: AtomicU64,
     ended: AtomicU64,
@@ -131,6 +187,12 @@ impl Shared {
     pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64, log_buffers: Reservation) -> Shared {
         let group_bytes = usize::try_from(log_buffers.bytes() / 2).unwrap_or(usize::MAX);
         let scratch_most = scratch_most(arena.scratch.cap(), arena.spare.cap());
+        let beside = Beside {
+            arena: None,
+            scratch: arena.spare.waiting(),
+            lookups: arena.lookup.rare.clone(),
+            rests: true,
+        };
         Shared {
             ready: Mutex::default(),
             ready_told: Condvar::new(),
@@ -138,6 +200,8 @@ impl Shared {
             due: Mutex::new(true),
             due_told: Condvar::new(),
             job: Mutex::new(arena),
+            beside: Mutex::new(beside),
+            flush_beside: OnceLock::new(),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
@@ -210,6 +274,26 @@ impl Shared {
     pub fn want_room(&self) {
         self.room_wanted.store(true, Ordering::Release);
         self.wake_maintenance();
+    }
+
+    /// From now on, memtables are flushed so in the middle of a merge.
+    pub fn flush_beside(&self, flush: fn(&Shared)) {
+        let _ = self.flush_beside.set(flush);
+    }
+
+    /// A merge of this thread begins to write.
+    pub fn merging(&self) -> Merging<'_> {
+        whole(&self.beside).rests = false;
+        Merging(self)
+    }
+
+    /// Flushes a memtable in the middle of a merge, if a write waits for room.
+    pub fn flush_awaited(&self) {
+        if self.room_wanted.load(Ordering::Acquire)
+            && let Some(flush) = self.flush_beside.get()
+        {
+            flush(self);
+        }
     }
 
     /// How a flush of a collection went. One that doesn't fail any more, or is tried no more, is none that others wait for.

@@ -5,6 +5,7 @@ mod descriptors;
 mod holders;
 mod new_file;
 mod process;
+mod slice;
 mod sockets;
 mod usage;
 
@@ -18,6 +19,7 @@ pub(crate) use holders::holder_of_lock;
 pub use holders::holder_of_port;
 pub use new_file::NewFile;
 pub use process::{ProcessCounts, process_counts};
+pub use slice::ask_for_short_slice;
 pub use sockets::{segment_bytes, set_segment_bytes_max};
 pub use usage::{Usage, Whose};
 

@@ -1,12 +1,16 @@
 //! Changes of points.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ramlet::{Collection, ShardSelection, UpdateChain, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::execute::Updated;
+use crate::execute::{Queued, Updated};
 use crate::limits;
 use crate::wire::points::{Change, WireUpsert};
 use crate::wire::selectors::WirePoints;
@@ -78,7 +82,7 @@ fn told(call: &Call, updated: Updated) -> UpdateAnswer {
     }
 }
 
-/// `POST /points/batch`: all are checked first, then done one after the other; a failure stops there.
+/// `POST /points/batch`: all are checked first, then done in their order; a failure stops there.
 pub async fn batch(mut call: Call) -> ApiResult<Answer> {
     let collection = call.collection().await?;
     let wire: WireOperations = call.parse().await?;
@@ -92,10 +96,101 @@ pub async fn batch(mut call: Call) -> ApiResult<Answer> {
         .into_iter()
         .map(WireOperation::into_change)
         .collect::<ApiResult<Vec<_>>>()?;
-    let mut answers = Vec::with_capacity(n);
+    let mut line = Line::new(&call, n);
     for Change { op, shards } in changes {
-        let updated = call.submit(&collection.within(&shards)?, op).await?;
-        answers.push(told(&call, updated));
+        if let Err(refused) = line.put(&collection, &shards, op).await {
+            // Those before it come first: one of them may have failed.
+            line.finish().await?;
+            return Err(refused);
+        }
     }
-    call.answer(&answers)
+    line.finish().await?;
+    call.answer(&line.answers)
+}
+
+/// Operations of one batch on their way: those that are queued together share a sync of the log.
+struct Line<'a> {
+    call: &'a Call,
+    chain: UpdateChain,
+    /// Of those in the queue.
+    shards: ShardSelection,
+    queued: VecDeque<(Queued, u64)>,
+    queued_bytes: u64,
+    answers: Vec<UpdateAnswer>,
+}
+
+impl<'a> Line<'a> {
+    fn new(call: &'a Call, operations: usize) -> Line<'a> {
+        Line {
+            call,
+            chain: UpdateChain::default(),
+            shards: ShardSelection::All,
+            queued: VecDeque::new(),
+            queued_bytes: 0,
+            answers: Vec::with_capacity(operations),
+        }
+    }
+
+    /// Queues an operation behind the others. An error: it is refused, or one before it failed.
+    async fn put(&mut self, whole: &Arc<Collection>, shards: &ShardSelection, op: UpdateOp) -> ApiResult<()> {
+        let collection = whole.within(shards)?;
+        if *shards != self.shards || !collection.has_one_line() || self.call.looks_before(&collection, &op) {
+            self.finish().await?;
+            self.shards = shards.clone();
+        }
+        if !collection.has_one_line() {
+            let updated = self.call.submit(&collection, op).await?;
+            self.answers.push(told(self.call, updated));
+            return Ok(());
+        }
+        self.call.admit(&collection, &op).await?;
+        let bytes = op.bytes();
+        while self.queued.len() >= limits::OPERATIONS_QUEUED
+            || (!self.queued.is_empty() && self.queued_bytes + bytes > limits::OPERATIONS_QUEUED_BYTES)
+        {
+            self.take_oldest().await?;
+        }
+        let queued = match self.submit(&collection, &op) {
+            // Alone it may have the place, or the memory, that those before it hold.
+            Err(_) if !self.queued.is_empty() => {
+                self.finish().await?;
+                self.submit(&collection, &op)?
+            }
+            queued => queued?,
+        };
+        self.queued.push_back((queued, bytes));
+        self.queued_bytes += bytes;
+        Ok(())
+    }
+
+    fn submit(&self, collection: &Collection, op: &UpdateOp) -> ApiResult<Queued> {
+        let (done, queued) = self.call.completion();
+        collection.submit_behind(&self.chain, op, done)?;
+        Ok(queued)
+    }
+
+    /// Waits until all are done. An error: one failed, and those behind it changed nothing.
+    async fn finish(&mut self) -> ApiResult<()> {
+        while !self.queued.is_empty() {
+            self.take_oldest().await?;
+        }
+        Ok(())
+    }
+
+    async fn take_oldest(&mut self) -> ApiResult<()> {
+        if let Some((queued, bytes)) = self.queued.pop_front() {
+            self.queued_bytes -= bytes;
+            match self.call.updated(queued).await {
+                Ok(updated) => self.answers.push(told(self.call, updated)),
+                Err(failed) => {
+                    // Those behind it have nothing else to tell, and give back what they hold.
+                    for (refused, _) in self.queued.drain(..) {
+                        let _ = refused.await;
+                    }
+                    return Err(failed);
+                }
+            }
+        }
+        Ok(())
+    }
 }

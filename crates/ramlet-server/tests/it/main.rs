@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod auth;
+mod batches;
 mod bodies;
 mod explain;
 mod fields;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ThreadId};
 
 use ramlet_io::system::OpenFiles;
 use ramlet_io::{
@@ -26,6 +27,8 @@ pub struct CancellableStorage {
 struct Wanted {
     shared: Arc<Shared>,
     dropped: Arc<AtomicBool>,
+    /// The job's thread, where memtables may be flushed in the middle of the job.
+    flushes_on: Option<ThreadId>,
 }
 
 /// An I/O object of such a storage.
@@ -37,7 +40,15 @@ struct Cancellable<T> {
 impl Wanted {
     fn check(&self, op: &'static str, file: &str) -> Result<()> {
         let why = match (self.shared.is_closed(), self.dropped.load(Ordering::Acquire)) {
-            (false, false) => return Ok(()),
+            (false, false) => {
+                if self
+                    .flushes_on
+                    .is_some_and(|thread| thread == thread::current().id())
+                {
+                    self.shared.flush_awaited();
+                }
+                return Ok(());
+            }
             (true, _) => "the engine is closing",
             (false, true) => "the collection was deleted",
         };
@@ -58,14 +69,21 @@ pub fn check_wanted(core: &Core) -> error::Result<()> {
 
 impl CancellableStorage {
     pub fn new(core: &Core) -> CancellableStorage {
-        let wanted = Wanted {
-            shared: core.shared.clone(),
-            dropped: core.dropped.clone(),
-        };
         CancellableStorage {
             storage: core.file_context.storage.clone(),
-            wanted,
+            wanted: Wanted {
+                shared: core.shared.clone(),
+                dropped: core.dropped.clone(),
+                flushes_on: None,
+            },
         }
+    }
+
+    /// For a job of this thread, which flushes memtables beside that where a write waits for room.
+    pub fn with_flushes(core: &Core) -> CancellableStorage {
+        let mut storage = CancellableStorage::new(core);
+        storage.wanted.flushes_on = Some(thread::current().id());
+        storage
     }
 
     fn wrap<T>(&self, inner: T) -> Cancellable<T> {

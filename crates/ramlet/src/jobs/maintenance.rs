@@ -280,7 +280,7 @@ fn any_core(cores: &[Arc<Core>], is_so: impl Fn(&Core) -> bool) -> bool {
 }
 
 /// Collections that there is something to do for: not those that were deleted, nor those whose writing has stopped.
-fn live(shared: &Shared) -> impl Iterator<Item = Arc<Core>> + use<> {
+pub fn live(shared: &Shared) -> impl Iterator<Item = Arc<Core>> + use<> {
     let cores = shared.one_by_one();
     cores.filter(|core| !core.is_dropped() && core.writer().stopped.is_none())
 }
@@ -408,7 +408,7 @@ fn hand_over(core: &Core) -> bool {
 }
 
 /// Someone waits for room: the collection that holds most gives it.
-fn freeze_largest(cores: &[Arc<Core>]) -> bool {
+pub fn freeze_largest(cores: &[Arc<Core>]) -> bool {
     largest_memtable(cores).is_some_and(|(_, core)| freeze_if(core, |_| true))
 }
 

@@ -4,7 +4,7 @@ use ramlet_format::component::Component;
 
 use super::cache_fill::{fill, is_warm, kept_whole};
 use super::{
-    Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, take_segment_id,
+    Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, is_crowded, take_segment_id,
     threshold_kb,
 };
 use crate::core::Core;
@@ -225,9 +225,7 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
 /// Segments to merge before the next one comes: the open files of so many would take the memory that segments are read by. Some of
 /// like size, so that rows aren't written anew each time; else the two smallest.
 fn crowding_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
-    let files = writer.segments.iter().map(|view| view.segment.open_bytes());
-    let (all, largest) = (files.clone().sum::<u64>(), files.max().unwrap_or(0));
-    match core.file_context.has_too_many_files(all - largest, largest) {
+    match is_crowded(core, writer) {
         true => smallest(&writer.segments, 2),
         false => Vec::new(),
     }
@@ -553,6 +551,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
                 threshold_kb: threshold,
                 graphs,
             };
+            let _merging = core.shared.merging();
             Some(build_segment(core, arena, id, &Merged(&sources), wanted)?)
         }
     };

@@ -1,6 +1,7 @@
 //! Background jobs, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
 pub mod backoff;
+pub mod beside;
 mod cache_fill;
 pub mod cancellation;
 mod expiry;
@@ -128,7 +129,8 @@ pub fn flush(core: &Core) -> Result<()> {
     // What fails here is noted there; the flush finds room all the same, or doesn't.
     while let Ok(true) = merge(core, Moment::Crowded) {}
     let frozen = core.writer().frozen.as_ref().map(|f| f.memtable.bytes());
-    let result = begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena));
+    let result =
+        begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena, None));
     core.backoff.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
         core.shared.note_flush(&core.id, &result);
@@ -137,7 +139,8 @@ pub fn flush(core: &Core) -> Result<()> {
     result
 }
 
-fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
+/// `threshold`: another one than that of the collection.
+fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Result<()> {
     let (source, applied_lsn, id, schema, threshold) = {
         let mut writer = core.writer();
         writer.check_writable()?;
@@ -150,7 +153,7 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
             applied_lsn,
             take_segment_id(&mut writer),
             writer.schema.clone(),
-            threshold_kb(&writer.config),
+            threshold.unwrap_or_else(|| threshold_kb(&writer.config)),
         )
     };
     let segment = match source.rows() {
@@ -198,6 +201,13 @@ fn flush_with(core: &Core, arena: &mut JobArena) -> Result<()> {
     writer.release_log(applied_lsn)
 }
 
+/// Whether segments are to be merged before the next one comes: the open files of so many would take the memory that segments are read by.
+fn is_crowded(core: &Core, writer: &Writer) -> bool {
+    let files = writer.segments.iter().map(|view| view.segment.open_bytes());
+    let (all, largest) = (files.clone().sum::<u64>(), files.max().unwrap_or(0));
+    core.file_context.has_too_many_files(all - largest, largest)
+}
+
 /// Adds rows deleted since a job took its source, as rows of what it built: `base` + place among the rows that were live then, or the
 /// number that this one got.
 fn carry(
@@ -234,7 +244,10 @@ struct Wanted<'a> {
 fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
     Job {
         file_context: &core.file_context,
-        storage: Arc::new(CancellableStorage::new(core)),
+        storage: Arc::new(match arena.is_beside {
+            true => CancellableStorage::new(core),
+            false => CancellableStorage::with_flushes(core),
+        }),
         schema: wanted.schema,
         collection_rows: core.view.load().points(),
         indexing_threshold_kb: wanted.threshold_kb,
@@ -242,7 +255,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         scratch_bytes: arena.scratch_bytes,
         has_less_scratch: arena.has_less_scratch,
         threads: arena.threads,
-        progress: core.progress.job(),
+        progress: core.progress.job().filter(|_| !arena.is_beside),
         io: &mut arena.lookup.io,
         scratch: &mut arena.lookup.index,
     }

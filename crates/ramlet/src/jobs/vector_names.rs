@@ -123,7 +123,7 @@ fn with_vector(writer: &Writer, name: &str, new: &NewVector, next: Option<u16>) 
 /// The writer at a moment when no memtable waits to be flushed: the active one can become one then.
 fn writer_without_frozen<'a>(core: &'a Core, arena: &mut RunningJob<'_>) -> Result<MutexGuard<'a, Writer>> {
     loop {
-        flush_with(core, arena)?;
+        flush_with(core, arena, None)?;
         let writer = core.writer();
         writer.check_writable()?;
         if writer.frozen.is_none() {

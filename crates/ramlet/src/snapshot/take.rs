@@ -20,8 +20,9 @@ use crate::read::view::View;
 use crate::schema::Schema;
 use crate::segment::{SegmentView, deletes_file};
 use crate::write::change::{OP_HEADER_BYTES, encode_put};
+use crate::write::group::Group;
 use crate::write::memtable::MemtableView;
-use crate::write::writer::{Group, Writer};
+use crate::write::writer::Writer;
 
 /// How long to wait before looking again whether a group that waits for room is in.
 const GROUP_POLL: Duration = Duration::from_millis(20);

@@ -147,7 +147,7 @@ pub fn longest_put(changes: &[u8]) -> Option<usize> {
 }
 
 /// Ids of all puts, in their order.
-pub fn put_ids(changes: &[u8]) -> impl Iterator<Item = PointId> {
+pub fn put_ids(changes: &[u8]) -> impl Iterator<Item = PointId> + Clone {
     let mut reader = Reader(changes);
     std::iter::from_fn(move || reader.change()).filter_map(|change| match change {
         Change::Put(id, _) => Some(id),
@@ -155,8 +155,8 @@ pub fn put_ids(changes: &[u8]) -> impl Iterator<Item = PointId> {
     })
 }
 
-/// Ids of all changes of a group's ops, from the op on that begins at `start`.
-pub fn ids_from(group: &[u8], start: usize) -> impl Iterator<Item = PointId> {
+/// The ids of all changes of a group's ops, from the op on that begins at `start`, and where in the group each change begins.
+pub fn places_from(group: &[u8], start: usize) -> impl Iterator<Item = (PointId, usize)> {
     let mut ops = Reader(group.get(start..).unwrap_or_default());
     let mut changes = Reader(&[]);
     std::iter::from_fn(move || {
@@ -164,16 +164,23 @@ pub fn ids_from(group: &[u8], start: usize) -> impl Iterator<Item = PointId> {
             ops.u64()?;
             changes = Reader(ops.bytes()?);
         }
+        let place = group.len() - ops.0.len() - changes.0.len();
         changes.change().map(|change| match change {
-            Change::Put(id, _) | Change::Delete(id) => id,
+            Change::Put(id, _) | Change::Delete(id) => (id, place),
         })
     })
+}
+
+/// The change that begins there.
+pub fn change_at(group: &[u8], place: usize) -> Option<Change<'_>> {
+    Reader(group.get(place..)?).change()
 }
 
 fn damaged() -> Error {
     Error::corrupt("a log group passes its checksum but doesn't decode")
 }
 
+#[derive(Clone)]
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -255,6 +262,12 @@ mod tests {
         assert_eq!(seen[0].1, vec![(0, b"abcd".to_vec()), (3, b"xy".to_vec())]);
         assert_eq!(seen[0].2, b"{\"a\":1}");
         assert_eq!(seen[1], (PointId::Num(8), vec![], vec![]));
+        let places: Vec<_> = places_from(&group, 0).collect();
+        let ids = [PointId::Num(7), PointId::Uuid(9), PointId::Num(8)];
+        assert!(places.iter().map(|(id, _)| *id).eq(ids));
+        let again = change_at(&group, places[1].1);
+        assert_eq!(again, Some(Change::Delete(PointId::Uuid(9))));
+        assert_eq!(change_at(&group, group.len()), None);
         let parts: Vec<_> = split(&changes, 40).collect();
         assert_eq!(parts.concat(), changes);
         assert_eq!(parts.len(), 2);

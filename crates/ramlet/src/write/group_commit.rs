@@ -21,7 +21,8 @@ use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::indexable::{Means, PointsMost};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
-use crate::write::writer::{Group, NoRoom, Writer};
+use crate::write::group::Group;
+use crate::write::writer::{NoRoom, Writer};
 
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
 pub const ROOM_POLL: Duration = Duration::from_millis(20);
@@ -32,11 +33,6 @@ pub const FAILED_POLL: Duration = Duration::from_millis(100);
 /// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
 /// ones look once.
 const FAILED_POLLS: u32 = 20;
-
-/// Points of an op that are looked up in the open group; for one of more points the group is closed.
-const IDS_LOOKED_UP: usize = 256;
-/// Points of the open group among which they are looked up: 0.2 MB of ids. The group is closed where it changes more.
-const OPEN_IDS_MAX: usize = 4096;
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -55,8 +51,8 @@ pub struct Turn<'a> {
     operation: u64,
     /// Groups that were closed in this turn.
     commits: u64,
-    /// Points that the open group changes, and how many of its bytes were looked through for them.
-    open: (BTreeSet<PointId>, usize),
+    /// Points that the open group adds at most, where `points_most` bounds them.
+    added: u64,
     /// Longest change that the memtables can hold.
     put_bytes_max: usize,
     /// Bytes of changes that may still be taken before the disk is looked at again.
@@ -98,7 +94,7 @@ impl<'a> Turn<'a> {
             waiting: Vec::new(),
             operation,
             commits: 0,
-            open: (BTreeSet::new(), 0),
+            added: 0,
             put_bytes_max: put_bytes_max(memtables),
             disk_unchecked: 0,
             points_most,
@@ -118,6 +114,9 @@ impl<'a> Turn<'a> {
             // Deletes aren't to be refused for a put beside them that finds no room.
             self.finish_group();
         }
+        if done.is_too_late() {
+            return done.answer(Err(not_done()));
+        }
         match work {
             Work::Changes(changes) => {
                 if let Err(e) = self.admit(&changes) {
@@ -134,9 +133,12 @@ impl<'a> Turn<'a> {
                 }
             }
             Work::Resolve(op) => {
-                // It must see all that was accepted before it: what the open group changes isn't in the view yet.
-                if !self.leaves_open_group_alone(&op) {
+                // It must see all that was accepted before it, and what the open group changes isn't in the view yet.
+                if !self.can_join_open_group(&op) {
                     self.finish_group();
+                    if done.is_too_late() {
+                        return done.answer(Err(not_done()));
+                    }
                 }
                 let operation = self.next_operation();
                 let before = (self.commits, self.group.bytes.len());
@@ -149,7 +151,7 @@ impl<'a> Turn<'a> {
                     Err(e) => {
                         // What it left when it failed half-way is not to ride along with the others.
                         let kept = if before.0 == self.commits { before.1 } else { 0 };
-                        self.group.bytes.truncate(kept);
+                        self.group.truncate(kept);
                         done.answer(Err(e));
                     }
                 }
@@ -157,26 +159,17 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether the points that an op names are others than those that the open group changes, so that it may become a part of the group:
-    /// updates of payloads and vectors by many clients share a sync then.
-    fn leaves_open_group_alone(&mut self, op: &UpdateOp) -> bool {
-        if self.group.is_empty() {
-            return true;
-        }
-        let Some(ids) = op.ids_up_to(IDS_LOOKED_UP) else {
-            return false;
-        };
-        if self.is_group_long() {
-            return false;
-        }
-        for id in change::ids_from(&self.group.bytes, self.open.1) {
-            self.open.0.insert(id);
-            if self.open.0.len() > OPEN_IDS_MAX {
-                return false;
-            }
-        }
-        self.open.1 = self.group.bytes.len();
-        !ids.iter().any(|id| self.open.0.contains(id))
+    /// Whether an op may become a part of the open group, with all that the group makes of its points: of those that it names. Updates of payloads
+    /// and vectors by many clients share a sync then.
+    fn can_join_open_group(&mut self, op: &UpdateOp) -> bool {
+        self.group.is_empty() || (op.names_points() && !self.is_group_long())
+    }
+
+    /// What the open group makes of a point; `None`: it leaves it as the view has it.
+    pub fn last_change(&mut self, id: PointId) -> Option<Change<'_>> {
+        let is_known = self.group.is_looked_through();
+        debug_assert!(is_known, "a group that is long is closed first");
+        self.group.last_change(id)
     }
 
     pub fn next_operation(&mut self) -> u64 {
@@ -212,10 +205,15 @@ impl<'a> Turn<'a> {
     }
 
     /// Refuses points that would never have an index in this budget. Newer versions of those that are there get in.
-    pub fn check_points(&mut self, ids: impl Iterator<Item = PointId>) -> Result<()> {
+    pub fn check_points(&mut self, ids: impl Iterator<Item = PointId> + Clone) -> Result<()> {
         let Some(most) = self.points_most.clone() else {
             return Ok(());
         };
+        let added = self.added + ids.clone().count() as u64;
+        if self.core.view.load().points() + added <= most.points {
+            self.added = added;
+            return Ok(());
+        }
         // What was accepted before counts.
         self.finish_waiting()?;
         let view = self.core.view.load_full();
@@ -279,8 +277,9 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    pub fn is_group_long(&self) -> bool {
-        self.group.is_full(0, self.core.shared.group_bytes)
+    /// Whether the open group is to be closed before more is resolved: it has become long, or changes too many points to look one up.
+    pub fn is_group_long(&mut self) -> bool {
+        self.group.is_full(0, self.core.shared.group_bytes) || !self.group.is_looked_through()
     }
 
     /// Commits; the updates in the group are answered, well or not.
@@ -306,12 +305,11 @@ impl<'a> Turn<'a> {
             return Ok(());
         }
         self.commits += 1;
-        self.open = (BTreeSet::new(), 0);
-        let group = std::mem::take(&mut self.group.bytes);
-        let result = self.commit_group(&group);
-        self.group.bytes = group;
-        self.group.bytes.clear();
-        self.group.bytes.shrink_to(self.core.shared.group_bytes);
+        self.added = 0;
+        let group = std::mem::take(&mut self.group);
+        let result = self.commit_group(&group.bytes);
+        self.group = group;
+        self.group.clear(self.core.shared.group_bytes);
         result
     }
 
@@ -335,6 +333,11 @@ impl<'a> Turn<'a> {
         }
         Ok(())
     }
+}
+
+/// Of an update behind one that failed.
+fn not_done() -> Error {
+    Error::bad_input("an update failed that had to be done before this one")
 }
 
 /// Longest change for memtables of `bytes`: half of them, less what a row's directory, its id and rounding take. The

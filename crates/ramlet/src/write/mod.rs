@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod encoding;
+pub mod group;
 pub mod group_commit;
 pub mod log;
 pub mod memtable;

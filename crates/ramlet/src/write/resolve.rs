@@ -2,14 +2,13 @@
 //!
 //! What comes out is physical (see `change`). An update of many points goes through several groups: each is atomic, the whole isn't.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ramlet_memory::Reservation;
 use roaring::RoaringBitmap;
 
 use crate::error::{Error, Result};
-use crate::filter::{CompiledFilter, Filter};
+use crate::filter::{CompiledFilter, Filter, PointAccess};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::payload::{self, Path, validate};
 use crate::read::matching;
@@ -17,11 +16,11 @@ use crate::read::view::{Place, View};
 use crate::request::{PointsSelector, UpdateMode, UpdateOp};
 use crate::segment::Segment;
 use crate::types::{NamedVectors, Point, PointId};
-use crate::write::change::{encode_delete, encode_put};
+use crate::write::change::{Change, encode_delete, encode_put};
 use crate::write::encoding::encode_vectors;
 use crate::write::group_commit::Turn;
 
-/// Ids looked at before their changes are committed.
+/// Rows of a segment whose ids are read at once.
 const BATCH: usize = 256;
 
 /// Turns `op` into changes and adds them to the turn's groups, of which the last one stays open. Of an error what is in the open group is
@@ -29,8 +28,8 @@ const BATCH: usize = 256;
 pub fn resolve(turn: &mut Turn<'_>, operation: u64, op: UpdateOp) -> Result<()> {
     match op {
         UpdateOp::Upsert { points, filter, mode } => upsert(turn, operation, points, filter, mode),
-        UpdateOp::Delete(points) => each_point(turn, operation, points, false, &mut |id, _, _, _, out| {
-            encode_delete(out, id);
+        UpdateOp::Delete(points) => each_point(turn, operation, points, false, &mut |point, _, out| {
+            encode_delete(out, point.id);
             Ok(())
         }),
         UpdateOp::SetPayload {
@@ -68,8 +67,87 @@ fn parse_path(key: &str) -> Result<Path> {
     Path::parse(key).map_err(|e| Error::bad_input(e.to_string()))
 }
 
+/// A point as all before it have left it: in the view, or in the open group, which isn't in the view yet.
+struct Current<'v> {
+    id: PointId,
+    view: &'v View,
+    row: CurrentRow,
+}
+
+enum CurrentRow {
+    Stored(Place),
+    Open(StoredVectors, Vec<u8>),
+}
+
+/// The encoded vectors of a point, by slot, ascending.
+type StoredVectors = Vec<(u16, Vec<u8>)>;
+
+impl<'v> Current<'v> {
+    /// `None`: there is no such point.
+    fn find(turn: &mut Turn<'_>, view: &'v View, id: PointId) -> Result<Option<Current<'v>>> {
+        let row = match turn.last_change(id) {
+            Some(Change::Delete(_)) => return Ok(None),
+            Some(Change::Put(_, row)) => {
+                // A vector may have been dropped meanwhile.
+                let is_there = |slot: u16| view.schema.vectors.iter().any(|vector| vector.slot == slot);
+                let vectors = row.vectors().filter(|(slot, _)| is_there(*slot));
+                let vectors = vectors.map(|(slot, bytes)| (slot, bytes.to_vec())).collect();
+                Some(CurrentRow::Open(vectors, row.payload.to_vec()))
+            }
+            None => view.find(id, turn.lookup)?.map(CurrentRow::Stored),
+        };
+        Ok(row.map(|row| Current { id, view, row }))
+    }
+
+    fn take_payload(&mut self, turn: &mut Turn<'_>) -> Result<Vec<u8>> {
+        match &mut self.row {
+            CurrentRow::Stored(place) => self.view.payload_of(*place, turn.lookup),
+            CurrentRow::Open(_, payload) => Ok(std::mem::take(payload)),
+        }
+    }
+
+    fn take_vectors(&mut self, turn: &mut Turn<'_>) -> Result<StoredVectors> {
+        match &mut self.row {
+            CurrentRow::Stored(place) => stored_vectors(turn, self.view, *place),
+            CurrentRow::Open(vectors, _) => Ok(std::mem::take(vectors)),
+        }
+    }
+
+    /// Asked before its payload and vectors are taken.
+    fn matches(&self, filter: Option<&CompiledFilter>, turn: &mut Turn<'_>) -> Result<bool> {
+        let Some(filter) = filter else { return Ok(true) };
+        match &self.row {
+            CurrentRow::Stored(place) => {
+                let (io, buf) = (&mut turn.lookup.io, &mut turn.lookup.buf);
+                matching::place_matches(self.view, *place, filter, io, buf)
+            }
+            CurrentRow::Open(..) => Ok(filter.matches(self)),
+        }
+    }
+}
+
+/// A point of the open group, as filters see it.
+impl PointAccess for Current<'_> {
+    fn id(&self) -> PointId {
+        self.id
+    }
+    fn payload(&self) -> &[u8] {
+        match &self.row {
+            CurrentRow::Open(_, payload) => payload,
+            CurrentRow::Stored(_) => &[],
+        }
+    }
+    fn has_vector(&self, name: &str) -> bool {
+        let CurrentRow::Open(vectors, _) = &self.row else {
+            return false;
+        };
+        let slot = self.view.schema.vector(name).map(|vector| vector.slot);
+        slot.is_ok_and(|slot| vectors.iter().any(|(has, _)| *has == slot))
+    }
+}
+
 /// Writes one point's change.
-type Rewrite<'f> = dyn FnMut(PointId, &View, Place, &mut Turn<'_>, &mut Vec<u8>) -> Result<()> + 'f;
+type Rewrite<'f> = dyn FnMut(&mut Current<'_>, &mut Turn<'_>, &mut Vec<u8>) -> Result<()> + 'f;
 
 /// Calls `rewrite` for every point that the selector names. Missing ids: an error after all others are done, if `strict`.
 fn each_point(
@@ -114,15 +192,18 @@ fn rewrite_ids(
     let (mut missing, mut rest) = (None, ids);
     let mut out = Vec::new();
     while !rest.is_empty() {
+        if turn.is_group_long() {
+            turn.finish_waiting()?;
+        }
         // The view is dropped before the commit: it keeps memtables alive that a flush is to free.
         let view = turn.core.view.load_full();
         let mut taken = 0;
-        for &id in rest.iter().take(BATCH) {
+        for &id in rest {
             taken += 1;
-            match view.find(id, turn.lookup)? {
-                Some(place) => {
+            match Current::find(turn, &view, id)? {
+                Some(mut point) => {
                     out.clear();
-                    rewrite(id, &view, place, turn, &mut out)?;
+                    rewrite(&mut point, turn, &mut out)?;
                     turn.add_uncommitted(operation, &out)?;
                 }
                 None => missing = missing.or(Some(id)),
@@ -131,12 +212,11 @@ fn rewrite_ids(
                 break;
             }
         }
-        drop(view);
         rest = &rest[taken..];
-        // The last ones may share their group with what comes next.
-        if !rest.is_empty() || turn.is_group_long() {
-            turn.finish_waiting()?;
-        }
+    }
+    // What is short of a group may share it with what comes next.
+    if turn.is_group_long() {
+        turn.finish_waiting()?;
     }
     match missing {
         Some(id) if strict => all_but(turn, id),
@@ -152,17 +232,6 @@ fn all_but(turn: &mut Turn<'_>, id: PointId) -> Result<()> {
 
 fn no_point(id: PointId) -> Error {
     Error::not_found(format!("Not found: No point with id {id} found"))
-}
-
-/// A view in which `id` is as all before it in the op have left it. Commits what is pending where the id is a part of it, or
-/// where there is much.
-fn view_for(turn: &mut Turn<'_>, id: PointId, pending: &mut BTreeSet<PointId>) -> Result<Arc<View>> {
-    if turn.is_group_long() || pending.len() >= BATCH || pending.contains(&id) {
-        turn.finish_waiting()?;
-        pending.clear();
-    }
-    pending.insert(id);
-    Ok(turn.core.view.load_full())
 }
 
 /// Points that match a filter, from a view that is let go again.
@@ -202,8 +271,7 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
     Ok(sources)
 }
 
-/// The encoded vectors of a point, by slot, ascending.
-fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<Vec<(u16, Vec<u8>)>> {
+fn stored_vectors(turn: &mut Turn<'_>, view: &View, place: Place) -> Result<StoredVectors> {
     let mut vectors = Vec::new();
     for vector in &view.schema.vectors {
         let mut bytes = Vec::with_capacity(vector.fixed_bytes().unwrap_or_default());
@@ -230,21 +298,15 @@ fn edit_payloads(
     change: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
 ) -> Result<()> {
     turn.check_disk()?;
-    each_point(
-        turn,
-        operation,
-        points,
-        true,
-        &mut |id, view, place, turn, out| {
-            let old = view.payload_of(place, turn.lookup)?;
-            let new = change(&old)?;
-            if !new.is_empty() {
-                validate(&new, PAYLOAD_BYTES_MAX).map_err(|e| bad(format!("point {id}: {e}")))?;
-            }
-            put(out, id, &stored_vectors(turn, view, place)?, &new);
-            Ok(())
-        },
-    )
+    each_point(turn, operation, points, true, &mut |point, turn, out| {
+        let new = change(&point.take_payload(turn)?)?;
+        if !new.is_empty() {
+            let at = |e| bad(format!("point {}: {e}", point.id));
+            validate(&new, PAYLOAD_BYTES_MAX).map_err(at)?;
+        }
+        put(out, point.id, &point.take_vectors(turn)?, &new);
+        Ok(())
+    })
 }
 
 fn upsert(
@@ -256,17 +318,17 @@ fn upsert(
 ) -> Result<()> {
     turn.check_disk()?;
     let filter = compiled(turn, filter.as_ref())?;
-    let (mut out, mut pending) = (Vec::new(), BTreeSet::new());
+    let mut out = Vec::new();
     for point in points {
-        let view = view_for(turn, point.id, &mut pending)?;
-        let place = view.find(point.id, turn.lookup)?;
-        let wanted = match (place, mode) {
+        let view = next_view(turn)?;
+        let current = Current::find(turn, &view, point.id)?;
+        let wanted = match (&current, mode) {
             (Some(_), UpdateMode::InsertOnly) | (None, UpdateMode::UpdateOnly) => false,
-            (Some(place), _) => matches(&view, place, filter.as_ref(), turn)?,
+            (Some(current), _) => current.matches(filter.as_ref(), turn)?,
             (None, _) => true,
         };
         if wanted {
-            if place.is_none() {
+            if current.is_none() {
                 turn.check_points(std::iter::once(point.id))?;
             }
             out.clear();
@@ -285,9 +347,12 @@ fn compiled(turn: &Turn<'_>, filter: Option<&Filter>) -> Result<Option<CompiledF
     filter.map(compile).transpose().map_err(bad)
 }
 
-fn matches(view: &View, place: Place, filter: Option<&CompiledFilter>, turn: &mut Turn<'_>) -> Result<bool> {
-    let Some(filter) = filter else { return Ok(true) };
-    matching::place_matches(view, place, filter, &mut turn.lookup.io, &mut turn.lookup.buf)
+/// What an op's next point is looked up in, beside the open group, which is closed first where it is long.
+fn next_view(turn: &mut Turn<'_>) -> Result<Arc<View>> {
+    if turn.is_group_long() {
+        turn.finish_waiting()?;
+    }
+    Ok(turn.core.view.load_full())
 }
 
 fn update_vectors(
@@ -298,25 +363,24 @@ fn update_vectors(
 ) -> Result<()> {
     turn.check_disk()?;
     let filter = compiled(turn, filter.as_ref())?;
-    let (mut out, mut pending, mut missing) = (Vec::new(), BTreeSet::new(), None);
+    let (mut out, mut missing) = (Vec::new(), None);
     for (id, vectors) in points {
-        let view = view_for(turn, id, &mut pending)?;
-        let Some(place) = view.find(id, turn.lookup)? else {
+        let view = next_view(turn)?;
+        let Some(mut point) = Current::find(turn, &view, id)? else {
             missing = missing.or(Some(id));
             continue;
         };
-        if !matches(&view, place, filter.as_ref(), turn)? {
+        if !point.matches(filter.as_ref(), turn)? {
             continue;
         }
-        let mut stored = stored_vectors(turn, &view, place)?;
+        let mut stored = point.take_vectors(turn)?;
         for (slot, bytes) in encode_vectors(&view.schema, &vectors)? {
             stored.retain(|(s, _)| *s != slot);
             stored.push((slot, bytes));
         }
         stored.sort_unstable_by_key(|(slot, _)| *slot);
-        let payload = view.payload_of(place, turn.lookup)?;
         out.clear();
-        put(&mut out, id, &stored, &payload);
+        put(&mut out, id, &stored, &point.take_payload(turn)?);
         turn.add_uncommitted(operation, &out)?;
     }
     missing.map_or(Ok(()), |id| all_but(turn, id))
@@ -334,17 +398,10 @@ fn delete_vectors(
         .iter()
         .map(|n| schema.vector(n).map(|v| v.slot))
         .collect::<Result<Vec<_>>>()?;
-    each_point(
-        turn,
-        operation,
-        points,
-        true,
-        &mut |id, view, place, turn, out| {
-            let mut stored = stored_vectors(turn, view, place)?;
-            stored.retain(|(slot, _)| !slots.contains(slot));
-            let payload = view.payload_of(place, turn.lookup)?;
-            put(out, id, &stored, &payload);
-            Ok(())
-        },
-    )
+    each_point(turn, operation, points, true, &mut |point, turn, out| {
+        let mut stored = point.take_vectors(turn)?;
+        stored.retain(|(slot, _)| !slots.contains(slot));
+        put(out, point.id, &stored, &point.take_payload(turn)?);
+        Ok(())
+    })
 }

@@ -17,7 +17,7 @@ use crate::recovery::manifest_store::{self, CommitError, Generations};
 use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
 use crate::types::{CollectionConfig, PointId};
-use crate::write::change::{self, Change, Row};
+use crate::write::change::{Change, Row};
 use crate::write::log::{Log, NextFile};
 use crate::write::memtable::MemtableWriter;
 
@@ -284,26 +284,5 @@ impl Writer {
 
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::bytes)
-    }
-}
-
-/// Collects changes into a group: ops framed one after another.
-#[derive(Default)]
-pub struct Group {
-    pub bytes: Vec<u8>,
-}
-
-impl Group {
-    pub fn push(&mut self, operation: u64, changes: &[u8]) {
-        change::encode_op(&mut self.bytes, operation, changes);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Whether `more` bytes of changes would make it too long.
-    pub fn is_full(&self, more: usize, limit: usize) -> bool {
-        !self.bytes.is_empty() && self.bytes.len() + change::OP_HEADER_BYTES + more > limit
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the engine from outside.
 
 mod away;
+mod beside_merges;
 mod budgets;
 mod cancellation;
 mod check;

@@ -169,15 +169,14 @@ impl<'a> Enumeration<'a> {
         (found, number)
     }
 
-    /// States that a disk which crashed at `at` may have: of the last acknowledged update, or of the one under way.
+    /// States that a disk which crashed at `at` may have: of the last acknowledged update, or of the one under way. Of several that are
+    /// acknowledged together, of each.
     fn allowed(&self, at: usize) -> &[usize] {
-        let last = self
-            .trace
-            .states
-            .iter()
-            .rposition(|s| s.journal <= at)
-            .unwrap_or(0);
-        &self.acknowledged[last..self.acknowledged.len().min(last + 2)]
+        let states = &self.trace.states;
+        let last = states.iter().rposition(|s| s.journal <= at).unwrap_or(0);
+        let next = states.get(last + 1).map(|s| s.journal);
+        let under_way = states[last + 1..].iter().take_while(|s| Some(s.journal) == next);
+        &self.acknowledged[last..=last + under_way.count()]
     }
 
     fn is_to_go_on(&mut self, case: &Case, fingerprint: u128) -> bool {

@@ -1,7 +1,7 @@
 //! Histories of random steps, each with a model of what it leaves behind.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use ramlet::*;
 use ramlet_io::SimStorage;
@@ -16,6 +16,7 @@ pub enum Step {
     Upsert,
     Delete,
     Overwrite,
+    Chain,
     Flush,
     Merge,
     ToggleExtra,
@@ -41,6 +42,7 @@ pub const INGEST: Mix = &[
     (6, Upsert),
     (2, Delete),
     (2, Overwrite),
+    (3, Chain),
     (2, Flush),
     (4, Merge),
     (1, MovePayloads),
@@ -194,6 +196,7 @@ impl History {
             }
             Delete => self.delete(),
             Overwrite => self.overwrite(),
+            Chain => self.chain(),
             Flush => self.collection().flush().expect("flushes"),
             Merge => self.collection().wait_idle().expect("merges"),
             ToggleExtra => self.toggle_extra(),
@@ -265,6 +268,51 @@ impl History {
             points: PointsSelector::Ids(vec![id]),
         });
         overwritten.expect("overwrites");
+    }
+
+    /// Updates that are queued together, of which one may fail: then those behind it change nothing.
+    fn chain(&mut self) {
+        const MISSING: PointId = PointId::Num(1_000_000);
+        let (chain, mut told, mut is_broken) = (UpdateChain::default(), Vec::new(), false);
+        let collection = self.collection();
+        for number in 0..2 + self.rng.below(5) {
+            let some = match self.rng.below(8) {
+                0 => MISSING,
+                _ => self.held().points.keys().next().copied().unwrap_or(MISSING),
+            };
+            let payload = format!("{{\"n\":{}}}", 200 + number);
+            let op = match self.rng.below(3) {
+                0 => upsert(self.points()),
+                1 => UpdateOp::Delete(PointsSelector::Ids(vec![some])),
+                _ => UpdateOp::OverwritePayload {
+                    payload: payload.clone().into_bytes(),
+                    points: PointsSelector::Ids(vec![some]),
+                },
+            };
+            let points = &mut self.held().points;
+            match &op {
+                _ if is_broken => {}
+                UpdateOp::Upsert { points: new, .. } => keep(points, new),
+                UpdateOp::Delete(_) => drop(points.remove(&some)),
+                _ => match points.get_mut(&some) {
+                    Some(point) => point.1 = payload,
+                    None => is_broken = true,
+                },
+            }
+            let (tell, heard) = mpsc::channel();
+            let disk = self.disk.clone();
+            let done = move |result: Result<UpdateResult>| {
+                let _ = tell.send((result.is_ok(), disk.journal_len()));
+            };
+            let queued = collection.submit_behind(&chain, &op, Box::new(done));
+            queued.expect("is queued");
+            told.push((heard, !is_broken, self.model.clone()));
+        }
+        for (heard, is_done, state) in told {
+            let (is_ok, journal) = heard.recv().expect("an answer");
+            assert_eq!(is_ok, is_done);
+            self.states.push(Acknowledged { journal, state });
+        }
     }
 
     fn toggle_extra(&mut self) {
