@@ -11,6 +11,7 @@ use crate::hash::Sha;
 use crate::index::Chunk;
 use crate::layout::{MANIFESTS, manifest_number, manifest_path};
 use crate::limits::MANIFEST_BYTES_MAX;
+use crate::shard::Covered;
 use crate::store::Store;
 
 const VERSION: u32 = 1;
@@ -61,6 +62,9 @@ pub struct BackupInfo {
     pub chunks: u64,
     /// Bytes of chunks that weren't there before.
     pub sent_bytes: u64,
+    /// Of a running shard: how much of its log it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<Covered>,
     /// The list of files, in chunks.
     pub index: Vec<Chunk>,
 }
@@ -129,6 +133,13 @@ pub fn find(store: &Store, number: u64) -> Result<Option<Manifest>> {
     let read = Manifest::decode(&bytes, number);
     read.map(Some)
         .map_err(|why| StoreError::corrupt(format!("{store}/{path}: {why}")))
+}
+
+/// The same as [`read`], for who waits otherwise.
+pub(crate) async fn read_async(store: &Store, number: u64) -> Result<Manifest> {
+    let path = manifest_path(number);
+    let bytes = crate::store::get(store.inner(), &store.to_string(), &path, MANIFEST_BYTES_MAX).await?;
+    Manifest::decode(&bytes, number).map_err(|why| StoreError::corrupt(format!("{store}/{path}: {why}")))
 }
 
 /// Reads one that must be there.

@@ -143,17 +143,8 @@ impl Store {
 
     /// Tells `each` all objects in a folder and below, in any order.
     pub fn list(&self, folder: &str, each: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
-        let folder = Path::from(folder);
-        let mut found = self.inner.list(Some(&folder));
-        while let Some(next) = self.runtime.block_on(found.next()) {
-            let ObjectMeta { location, size, .. } =
-                next.map_err(|e| StoreError::of_store(&format!("listing {}/{folder}", self.url), &e))?;
-            each(Listed {
-                path: location,
-                bytes: size,
-            })?;
-        }
-        Ok(())
+        let listing = list(self.inner.clone(), &self.url, folder, each);
+        self.runtime.block_on(listing)
     }
 
     /// Fails with `Foreign` where the place holds what isn't ours, by the name of it; tells whether it is ours already. Writes nothing.
@@ -230,6 +221,26 @@ impl Store {
             ))),
         }
     }
+}
+
+/// Tells `each` all objects in a folder and below, in any order.
+pub(crate) async fn list(
+    inner: Arc<dyn ObjectStore>,
+    url: &str,
+    folder: &str,
+    each: &mut dyn FnMut(Listed) -> Result<()>,
+) -> Result<()> {
+    let folder = Path::from(folder);
+    let mut found = inner.list(Some(&folder));
+    while let Some(next) = found.next().await {
+        let ObjectMeta { location, size, .. } =
+            next.map_err(|e| StoreError::of_store(&format!("listing {url}/{folder}"), &e))?;
+        each(Listed {
+            path: location,
+            bytes: size,
+        })?;
+    }
+    Ok(())
 }
 
 /// A whole object of at most so many bytes.

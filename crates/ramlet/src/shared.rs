@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::jobs::watch::Watch;
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
+use crate::replica::GroupLog;
 use crate::write::log::LogSetup;
 
 /// What the one job that may run at a time works with.
@@ -111,6 +112,8 @@ pub struct Shared {
     pub group_bytes: usize,
     /// Scratch of the largest job for sorting and index builds, bytes.
     pub scratch_most: u64,
+    /// Where groups go before the log file, on a node whose log others read.
+    pub group_log: OnceLock<Arc<dyn GroupLog>>,
     /// What it all takes in time.
     pub watch: Watch,
     _log_buffers: Reservation,
@@ -149,6 +152,7 @@ impl Shared {
             log_file_bytes,
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
             scratch_most,
+            group_log: OnceLock::new(),
             watch: Watch::default(),
             _log_buffers: log_buffers,
         }

@@ -58,6 +58,7 @@ pub fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
     Ok(Described {
         of: BackupKind::Directory,
         collections: vec!["docs".into()],
+        covered: None,
     })
 }
 
@@ -350,6 +351,7 @@ fn damage_isnt_backed_up() {
             Ok(Described {
                 of: BackupKind::Directory,
                 collections: vec![],
+                covered: None,
             })
         })
     };
@@ -415,6 +417,7 @@ fn pushed_snapshot(store: &Store, bytes: &[u8], piece: usize) -> Result<PushRepo
         Ok(Described {
             of: BackupKind::Snapshot,
             collections: vec![],
+            covered: None,
         })
     })
 }
