@@ -107,7 +107,7 @@ pub use recall::monitor::MeasuredRecall;
 pub use recovery::catalog::AliasOp;
 pub use recovery::directory_check::{CheckReport, Checked, check};
 pub use recovery::inventory::{DataFile, Inventory, inventory};
-pub use replica::{CopiedFile, CopyList, Followed, Follower, GroupLog};
+pub use replica::{CopiedFile, Follower};
 pub use request::*;
 pub use residency::Unloaded;
 pub use sharding::{ShardInfo, ShardKey, ShardSelection};
@@ -115,3 +115,4 @@ pub use snapshot::{Salvaged, SnapshotDescription, SnapshotFile, SnapshotScope, S
 pub use strict_checks::{Strict, UnindexedField};
 pub use types::*;
 pub use vector::{MultiVector, SparseVector, Vector};
+pub use write::shared_log::{Followed, GroupLog};

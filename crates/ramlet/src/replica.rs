@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ramlet_format::catalog::{self, Catalog};
+use ramlet_format::catalog;
 use ramlet_format::manifest;
 use ramlet_io::ReadFile;
 
@@ -16,22 +16,7 @@ use crate::error::{Error, Result};
 use crate::read::lookup::Lookup;
 use crate::recovery::catalog::number_of;
 use crate::write::group_commit::apply_followed;
-
-/// A log that others read. Groups of one collection come in order, and the next one only when the one before has returned.
-pub trait GroupLog: Send + Sync {
-    /// Makes a group durable there. An error says why no group is taken any more: the collection's writes stop until a restart.
-    fn append(&self, collection: &str, lsn: u64, group: &[u8]) -> std::result::Result<(), String>;
-}
-
-/// What became of a group from the shared log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
-    Applied,
-    /// Its own log has it already.
-    Older,
-    /// Its collection was deleted.
-    Gone,
-}
+use crate::write::shared_log::{Followed, GroupLog};
 
 /// What a thread that applies groups holds.
 pub struct Follower(Lookup);
@@ -77,16 +62,6 @@ impl CopiedFile {
 
 /// Takes a file of a copy.
 pub type TakeFile<'a> = &'a mut dyn FnMut(&CopiedFile) -> Result<()>;
-
-/// A list of the collections that a copy is to have.
-pub struct CopyList(Catalog);
-
-impl CopyList {
-    pub fn names(&self) -> Vec<String> {
-        let all = self.0.collections.iter();
-        all.map(|entry| entry.name.clone()).collect()
-    }
-}
 
 impl Engine {
     /// From now on groups are given to `log` first. Once, before the first write.
@@ -141,10 +116,15 @@ impl Engine {
         self.names().catalog.next_id
     }
 
-    /// Numbers below this one are used up.
-    pub fn use_up_numbers(&self, next: u64) {
+    /// The next collection is to get this number; false: a catalog that is committed has used it up.
+    pub fn begin_number(&self, number: u64) -> bool {
         let mut names = self.names();
-        names.catalog.next_id = names.catalog.next_id.max(next);
+        let is_free = names.next_committed <= number;
+        if is_free {
+            // A create that failed here may have gone on.
+            names.catalog.next_id = number;
+        }
+        is_free
     }
 
     /// The number of a collection, by its name or an alias.
@@ -155,38 +135,17 @@ impl Engine {
             .and_then(|entry| number_of(&entry.id))
     }
 
-    /// The collections of this moment, for [`Engine::copy`].
-    pub fn copy_list(&self) -> CopyList {
-        CopyList(self.names().catalog.clone())
-    }
-
-    /// Tells the files of all collections of a list, each collection as of one moment after the list was made. Writes go on; jobs wait while logs are read.
-    /// Collections that were deleted meanwhile are left out.
-    pub fn copy(&self, mut list: CopyList, take: TakeFile<'_>) -> Result<()> {
-        let list = &mut list.0;
-        let mut gone = Vec::new();
-        for entry in &list.collections {
-            let collection = match self.collection(&entry.name) {
-                Ok(collection) if collection.id() == entry.id => collection,
-                Ok(_) => {
-                    gone.push(entry.name.clone());
-                    continue;
-                }
-                Err(e) if e.is_not_found() => {
-                    gone.push(entry.name.clone());
-                    continue;
-                }
-                Err(e) => return Err(e),
-            };
+    /// Tells the files of all collections, each as of one moment of its own. Writes go on; jobs wait while logs are read. Collections are neither created
+    /// nor deleted meanwhile, nor are their settings changed: that is the caller's to see to.
+    pub fn copy(&self, take: TakeFile<'_>) -> Result<()> {
+        let catalog = self.names().catalog.clone();
+        for entry in &catalog.collections {
+            let collection = self.collection(&entry.name)?;
             for core in collection.cores() {
-                if entry.directories().any(|id| id == core.id) {
-                    self.copy_core(&core, take)?;
-                }
+                self.copy_core(&core, take)?;
             }
         }
-        list.collections.retain(|entry| !gone.contains(&entry.name));
-        list.aliases.retain(|alias| !gone.contains(&alias.collection));
-        take(&of_list(catalog::file_name(list.number), list.encode()))
+        take(&of_list(catalog::file_name(catalog.number), catalog.encode()))
     }
 
     fn copy_core(&self, core: &Core, take: TakeFile<'_>) -> Result<()> {

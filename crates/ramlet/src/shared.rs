@@ -15,8 +15,8 @@ use crate::jobs::watch::Watch;
 use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
-use crate::replica::GroupLog;
 use crate::write::log::LogSetup;
+use crate::write::shared_log::GroupLog;
 
 /// What the one job that may run at a time works with.
 pub struct JobArena {

@@ -17,11 +17,11 @@ use crate::limits::{
 use crate::locks::whole;
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
-use crate::replica::Followed;
 use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::indexable::{Means, PointsMost};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
+use crate::write::shared_log::Followed;
 use crate::write::writer::{Group, NoRoom, Writer};
 
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.

@@ -6,4 +6,5 @@ pub mod group_commit;
 pub mod log;
 pub mod memtable;
 pub mod resolve;
+pub mod shared_log;
 pub mod writer;
