@@ -11,7 +11,6 @@ use crate::hash::Sha;
 use crate::index::Chunk;
 use crate::layout::{MANIFESTS, manifest_number, manifest_path};
 use crate::limits::MANIFEST_BYTES_MAX;
-use crate::shard::Covered;
 use crate::store::Store;
 
 const VERSION: u32 = 1;
@@ -67,6 +66,19 @@ pub struct BackupInfo {
     pub covered: Option<Covered>,
     /// The list of files, in chunks.
     pub index: Vec<Chunk>,
+}
+
+/// What a backup has of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Covered {
+    /// It has all slots up to this one, and perhaps some behind.
+    pub slot: u64,
+    /// The highest epoch of a seal up to there.
+    pub epoch: u64,
+    /// It has all changes of collections up to this slot, and none behind.
+    pub changes: u64,
+    /// Slots up to this one may have been deleted. Nobody deletes any yet; readers heed it already.
+    pub deleted: u64,
 }
 
 /// Which backups a sweep kept; those before it that aren't named are gone.

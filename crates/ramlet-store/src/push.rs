@@ -19,8 +19,7 @@ use crate::index::{self, Chunk, FileIndex, is_name};
 use crate::known::Known;
 use crate::layout::object_path;
 use crate::limits::{CHUNK_BYTES_MAX, MEMORY_MIN, NAMES_MAX, PARALLEL_MAX, PROCESS_BYTES, TRIES_MAX};
-use crate::manifest::{self, BackupInfo, BackupKind, Entry, History, Manifest, Published};
-use crate::shard::Covered;
+use crate::manifest::{self, BackupInfo, BackupKind, Covered, Entry, History, Manifest, Published};
 use crate::store::Store;
 
 const READ_BYTES: usize = 1 << 20;

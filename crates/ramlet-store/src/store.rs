@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use crate::nonce::nonce;
 use bytes::Bytes;
@@ -26,6 +29,15 @@ pub struct Store {
     inner: Arc<dyn ObjectStore>,
     runtime: Arc<Runtime>,
     url: Arc<str>,
+}
+
+/// A thread that waits.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// What [`MARKER`] says.
@@ -68,6 +80,19 @@ impl Store {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Waits on this thread, which doesn't count as one of the runtime: what the future calls may wait for another runtime.
+    pub(crate) fn wait_beside<T>(&self, doing: impl Future<Output = T>) -> T {
+        let _within = self.runtime.enter();
+        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let (mut doing, mut context) = (pin!(doing), Context::from_waker(&waker));
+        loop {
+            match doing.as_mut().poll(&mut context) {
+                Poll::Ready(done) => return done,
+                Poll::Pending => thread::park(),
+            }
+        }
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ObjectStore> {
@@ -209,6 +234,15 @@ impl Store {
             Err(e) if e.kind() == StoreErrorKind::Exists => self.is_ours().map(|_| ()),
             done => done,
         }
+    }
+
+    /// What tells this store from all others.
+    pub fn id(&self) -> Result<String> {
+        let bytes = self.get(&Path::from(MARKER), MARKER_BYTES_MAX)?;
+        self.check_marker(&bytes)?;
+        let marker: Marker = serde_json::from_slice(&bytes)
+            .map_err(|e| StoreError::new(StoreErrorKind::Foreign, format!("{}/{MARKER}: {e}", self.url)))?;
+        Ok(marker.id)
     }
 
     /// As [`Store::is_ours`] for whoever reads: fails where there is nothing to read.

@@ -54,6 +54,15 @@ impl Logged for Entry {
 }
 
 impl Entry {
+    /// About what it holds in RAM.
+    pub fn bytes(&self) -> u64 {
+        let body = match &self.body {
+            Body::Seal(json) | Body::Request(json) => json.len(),
+            Body::Group { id, group, .. } => id.len() + group.len(),
+        };
+        (body + HEAD_BYTES + SHA_BYTES) as u64
+    }
+
     pub fn encode(&self) -> Bytes {
         let (kind, head, rest): (u16, Vec<u8>, &[u8]) = match &self.body {
             Body::Seal(json) => (1, Vec::new(), json),

@@ -7,22 +7,32 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use object_store::{ObjectStore, PutMode, PutPayload};
+use object_store::{GetOptions, GetRange, ObjectStore, PutMode, PutPayload};
 use ramlet_memory::{Consumer, Reservation};
 
 use super::entry::{Body, Entry};
-use super::manifests::{Covered, covered_from};
+use super::manifests::covered_from;
 use super::protocol::{
     Apply, Created, Logged, Position, Replayed, Slots, Written, replay, settle, take_over,
 };
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::layout::{MANIFESTS, manifest_number, slot_path};
-use crate::limits::{ENTRY_BYTES_MAX, LOG_PARALLEL_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, LOG_PARALLEL, SMALL_ENTRY_BYTES};
+use crate::manifest::Covered;
 use crate::nonce::nonce;
 use crate::store::{Store, get, list};
 
+/// Slots for each list of the manifests.
+const RUN_MAX: usize = 64;
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a slot has, if it is small.
+enum Read {
+    Entry(Entry),
+    Absent,
+    Large,
+}
 
 /// Why nothing is asked any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,10 +72,10 @@ pub enum Appended {
 /// The log of one shard. Every method waits on the calling thread.
 pub struct SlotLog {
     store: Store,
-    /// Slots that are read at once.
-    parallel: usize,
-    /// How long a failing store is asked again.
-    patience: Duration,
+    /// How long a failing store is asked again, in milliseconds.
+    patience_ms: AtomicU64,
+    /// Since when the store fails, and how.
+    trouble: Mutex<Option<(Instant, String)>>,
     stopped: Arc<AtomicBool>,
     writer: [u8; 16],
     numbers: AtomicU64,
@@ -75,15 +85,13 @@ pub struct SlotLog {
 }
 
 impl SlotLog {
-    /// Holds memory for its life: for one entry of the largest size and its copy, or for several where there is more.
+    /// Holds memory for its life: for one entry of the largest size and its copy, or for many small ones.
     pub fn new(store: Store, memory: &Consumer, patience: Duration) -> Result<SlotLog> {
-        let each = 2 * ENTRY_BYTES_MAX;
-        let parallel = (memory.available() / 8 / each).clamp(1, LOG_PARALLEL_MAX);
         Ok(SlotLog {
-            _held: memory.reserve(parallel * each)?,
+            _held: memory.reserve(2 * ENTRY_BYTES_MAX)?,
             store,
-            parallel: parallel as usize,
-            patience,
+            patience_ms: AtomicU64::new(patience.as_millis() as u64),
+            trouble: Mutex::default(),
             stopped: Arc::default(),
             writer: u128::from_str_radix(&nonce(), 16)
                 .unwrap_or_default()
@@ -95,6 +103,42 @@ impl SlotLog {
 
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// From now on a failing store is asked again for so long; `None`: until it answers or [`SlotLog::stop`].
+    pub fn set_patience(&self, patience: Option<Duration>) {
+        let ms = patience.map_or(u64::MAX, |patience| patience.as_millis() as u64);
+        self.patience_ms.store(ms, Ordering::Release);
+    }
+
+    /// Since when the store fails, and how; `None`: it answered the last time.
+    pub fn trouble(&self) -> Option<(Instant, String)> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn note_trouble(&self, error: Option<&StoreError>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            None => *trouble = None,
+            Some(error) => {
+                let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                *trouble = Some((since, error.to_string()));
+            }
+        }
+    }
+
+    /// What the manifests cover that were seen by now.
+    pub fn known_covered(&self) -> Covered {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// The manifest of this number was just created.
+    pub fn note_covered(&self, number: u64, covered: Covered) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (*known).max((number, covered));
     }
 
     /// Nothing is asked from now on; whoever waits is answered.
@@ -112,8 +156,8 @@ impl SlotLog {
         position: &mut Position,
         apply: Apply<'_, Entry, Halt>,
     ) -> std::result::Result<Replayed, Halt> {
-        let replaying = replay(self, position, self.parallel, apply);
-        self.store.runtime().block_on(replaying)
+        let replaying = replay(self, position, apply);
+        self.store.wait_beside(replaying)
     }
 
     /// What is in a slot at the moment. It counts only once it was replayed.
@@ -129,8 +173,8 @@ impl SlotLog {
         apply: Apply<'_, Entry, Halt>,
     ) -> std::result::Result<Replayed, Halt> {
         let seal = &mut |epoch| self.entry(epoch, Body::Seal(about.clone()));
-        let taking = take_over(self, position, self.parallel, seal, apply);
-        self.store.runtime().block_on(taking)
+        let taking = take_over(self, position, seal, apply);
+        self.store.wait_beside(taking)
     }
 
     /// Appends an entry of the epoch of `position`, which goes on to the entry's slot. One at a time.
@@ -175,12 +219,17 @@ impl SlotLog {
                 return Err(Halt::Stopped);
             }
             let error = match ask().await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.note_trouble(None);
+                    return Ok(answer);
+                }
                 Err(error) => error,
             };
-            if error.kind() != StoreErrorKind::Failed || begun.elapsed() > self.patience {
+            let patience = Duration::from_millis(self.patience_ms.load(Ordering::Acquire));
+            if error.kind() != StoreErrorKind::Failed || begun.elapsed() > patience {
                 return Err(error.into());
             }
+            self.note_trouble(Some(&error));
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -196,6 +245,26 @@ impl SlotLog {
             Err(e) if e.kind() == StoreErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    async fn read_small(&self, slot: u64) -> Result<Read> {
+        let (path, url) = (slot_path(slot), &self.store);
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(0..SMALL_ENTRY_BYTES)),
+            ..GetOptions::default()
+        };
+        let failed = |e: object_store::Error| StoreError::of_store(&format!("{url}/{path}"), &e);
+        let found = match self.store.inner().get_opts(&path, options).await.map_err(failed) {
+            Ok(found) => found,
+            Err(e) if e.kind() == StoreErrorKind::NotFound => return Ok(Read::Absent),
+            Err(e) => return Err(e),
+        };
+        if found.meta.size > SMALL_ENTRY_BYTES {
+            return Ok(Read::Large);
+        }
+        let bytes = found.bytes().await.map_err(failed)?;
+        let at = |e: StoreError| StoreError::new(e.kind(), format!("{url}/{path}: {e}"));
+        Entry::decode(&bytes).map(Read::Entry).map_err(at)
     }
 
     async fn newest(&self) -> Result<Covered> {
@@ -232,6 +301,7 @@ impl Slots for SlotLog {
         let payload = PutPayload::from_bytes(entry.encode());
         let put = inner.put_opts(&path, payload, PutMode::Create.into()).await;
         let Err(e) = put else {
+            self.note_trouble(None);
             return Ok(Created::Done);
         };
         let error = StoreError::of_store(&format!("{}/{path}", self.store), &e);
@@ -246,19 +316,30 @@ impl Slots for SlotLog {
         self.surely(|| self.read(slot)).await
     }
 
-    async fn get_run(&self, first: u64, most: usize) -> std::result::Result<Vec<Entry>, Halt> {
-        let read = join_all((0..most as u64).map(|at| self.get(first + at))).await;
-        let mut run = Vec::with_capacity(most);
-        for entry in read {
-            match entry? {
-                Some(entry) => run.push(entry),
-                None => break,
+    async fn get_run(&self, first: u64) -> std::result::Result<(Vec<Entry>, bool), Halt> {
+        let (mut run, mut bytes) = (Vec::new(), 0);
+        while run.len() < RUN_MAX && bytes < ENTRY_BYTES_MAX / 2 {
+            let next = first + run.len() as u64;
+            let reads = (0..LOG_PARALLEL).map(|at| self.surely(move || self.read_small(next + at)));
+            for read in join_all(reads).await {
+                let entry = match read? {
+                    Read::Entry(entry) => entry,
+                    Read::Absent => return Ok((run, true)),
+                    // Its turn comes when it is the first.
+                    Read::Large if !run.is_empty() => return Ok((run, false)),
+                    Read::Large => {
+                        let large = self.get(next).await?;
+                        return Ok(large.map_or((Vec::new(), true), |entry| (vec![entry], false)));
+                    }
+                };
+                bytes += entry.bytes();
+                run.push(entry);
             }
         }
-        Ok(run)
+        Ok((run, false))
     }
 
     async fn covered(&self) -> std::result::Result<u64, Halt> {
-        Ok(self.surely(|| self.newest()).await?.slot)
+        Ok(self.surely(|| self.newest()).await?.deleted)
     }
 }

@@ -1,19 +1,8 @@
 //! Which slots the manifests cover: a node without data begins from the newest.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Result;
-use crate::manifest::{BackupInfo, Entry, read_async};
+use crate::manifest::{BackupInfo, Covered, Entry, read_async};
 use crate::store::Store;
-
-/// What a backup has of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Covered {
-    /// It has all slots up to this one, and perhaps some behind.
-    pub slot: u64,
-    /// The highest epoch of a seal up to there.
-    pub epoch: u64,
-}
 
 /// What the manifests up to `head` cover, where those up to `known.0` cover `known.1`.
 pub(super) async fn covered_from(store: &Store, head: u64, known: (u64, Covered)) -> Result<Covered> {

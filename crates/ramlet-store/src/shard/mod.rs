@@ -7,9 +7,13 @@ mod log;
 mod manifests;
 mod protocol;
 
+pub use bytes::Bytes;
+
 pub use entry::{Body, Entry};
 pub use log::{Appended, Halt, SlotLog};
-pub use manifests::{Covered, newest_covered};
+pub use manifests::newest_covered;
+
+pub use crate::manifest::Covered;
 pub use protocol::{
     Apply, Created, Effect, Kind, Logged, Position, Replayed, Rule, Slots, Written, replay, settle, take_over,
 };

@@ -63,10 +63,10 @@ pub trait Slots {
     /// Asks until there is an answer.
     fn get(&self, slot: u64) -> impl Future<Output = Result<Option<Self::Entry>, Self::Halt>>;
 
-    /// The entries from a slot on, `most` of them or up to the first that is absent.
-    fn get_run(&self, first: u64, most: usize) -> impl Future<Output = Result<Vec<Self::Entry>, Self::Halt>>;
+    /// The entries from a slot on, as many as are read at a time, and whether the slot behind them is absent.
+    fn get_run(&self, first: u64) -> impl Future<Output = Result<(Vec<Self::Entry>, bool), Self::Halt>>;
 
-    /// The last slot that the newest manifest covers; 0: none. From a list that is asked for now.
+    /// The last slot that may be deleted because the newest manifest covers it; 0: none. From a list that is asked for now.
     fn covered(&self) -> impl Future<Output = Result<u64, Self::Halt>>;
 
     /// Whether a test breaks this rule.
@@ -128,15 +128,14 @@ async fn is_of_log<S: Slots>(slots: &S, slot: u64) -> Result<bool, S::Halt> {
     Ok(slots.covered().await? < slot)
 }
 
-/// Applies the log up to its first absent slot, `batch` slots at a time.
+/// Applies the log up to its first absent slot.
 pub async fn replay<S: Slots>(
     slots: &S,
     position: &mut Position,
-    batch: usize,
     apply: Apply<'_, S::Entry, S::Halt>,
 ) -> Result<Replayed, S::Halt> {
     loop {
-        let read = slots.get_run(position.slot + 1, batch).await?;
+        let (read, is_end) = slots.get_run(position.slot + 1).await?;
         if !slots.breaks(Rule::ReadProof) && slots.covered().await? > position.slot {
             return Ok(Replayed::Behind);
         }
@@ -147,7 +146,7 @@ pub async fn replay<S: Slots>(
             apply(next, effect, entry)?;
             *position = next;
         }
-        if read.len() < batch {
+        if is_end {
             return Ok(Replayed::AtEnd);
         }
     }
@@ -157,12 +156,11 @@ pub async fn replay<S: Slots>(
 pub async fn take_over<S: Slots>(
     slots: &S,
     position: &mut Position,
-    batch: usize,
     seal: &mut dyn FnMut(u64) -> S::Entry,
     apply: Apply<'_, S::Entry, S::Halt>,
 ) -> Result<Replayed, S::Halt> {
     loop {
-        if replay(slots, position, batch, apply).await? == Replayed::Behind {
+        if replay(slots, position, apply).await? == Replayed::Behind {
             return Ok(Replayed::Behind);
         }
         let (slot, mine) = (position.slot + 1, seal(position.epoch + 1));

@@ -55,15 +55,15 @@ impl Slots for Asked<'_> {
         })
     }
 
-    async fn get_run(&self, first: u64, most: usize) -> Result<Vec<Object>, Never> {
+    async fn get_run(&self, first: u64) -> Result<(Vec<Object>, bool), Never> {
         let mut read = Vec::new();
-        while read.len() < most {
+        while read.len() < BATCH {
             match self.get(first + read.len() as u64).await? {
                 Some(object) => read.push(object),
-                None => break,
+                None => return Ok((read, true)),
             }
         }
-        Ok(read)
+        Ok((read, false))
     }
 
     async fn covered(&self) -> Result<u64, Never> {
@@ -195,7 +195,7 @@ async fn catch_up(world: &Shared, state: &mut State) {
             data.apply(world, (at, effect), object);
             Ok(())
         };
-        match sure(replay(&Asked(world), position, BATCH, apply).await) {
+        match sure(replay(&Asked(world), position, apply).await) {
             Replayed::AtEnd => return,
             Replayed::Behind => *state = load(world).await,
         }
@@ -215,7 +215,7 @@ async fn begin(world: &Shared) -> State {
             epoch,
             nonce: world.borrow_mut().unique(),
         };
-        match sure(take_over(&Asked(world), position, BATCH, seal, apply).await) {
+        match sure(take_over(&Asked(world), position, seal, apply).await) {
             Replayed::AtEnd => return state,
             Replayed::Behind => state = load(world).await,
         }
