@@ -22,7 +22,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the collections of a data directory over the Qdrant API, REST and gRPC
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Import documents (.csv .tsv .json .jsonl, also .gz and .zst), vectors (.npy .npz .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), or
     /// another server's collections (--from)
     Import(ImportArgs),
@@ -151,6 +151,18 @@ pub struct ServeArgs {
     /// Let restored collections replace existing ones
     #[arg(long)]
     pub force_snapshot: bool,
+    /// Share the data with other nodes through a store: file:///directory or s3://bucket/prefix. The data directory is a copy then
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// What this node does with the store
+    #[arg(long, value_enum)]
+    pub role: Option<NodeRole>,
+    /// URL that other nodes tell of this one
+    #[arg(long, value_name = "URL")]
+    pub advertise: Option<String>,
+    /// A writer makes a backup after so many slots of the log
+    #[arg(long, value_name = "SLOTS")]
+    pub store_backup_every: Option<u64>,
     /// Number of search threads
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
@@ -174,6 +186,15 @@ pub struct ServeArgs {
     pub reinit: bool,
     #[arg(long, hide = true)]
     pub stacktrace: bool,
+}
+
+/// Roles of nodes over a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NodeRole {
+    /// Takes writes; a writer before it takes no more
+    Writer,
+    /// Follows the writer, and answers reads
+    Reader,
 }
 
 /// What a line of the log looks like.

@@ -41,6 +41,11 @@ pub fn many(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// To whoever reads standard output: nobody has to.
+pub fn say(line: Arguments<'_>) {
+    let _ = writeln!(stdout(), "{line}");
+}
+
 /// Tells something on standard error, where somebody may read it.
 macro_rules! note {
     ($($line:tt)*) => {

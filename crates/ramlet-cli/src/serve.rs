@@ -1,6 +1,6 @@
 //! `ramlet serve`: the budget, the storage, the engine, the server, in this order, and down again.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
-use ramlet_server::{AllocatorStats, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
+use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -17,13 +17,15 @@ use tracing_subscriber::EnvFilter;
 use crate::args::{LogFormat, ServeArgs};
 use crate::descriptors;
 use crate::log_lines::JsonLines;
-use crate::output::many;
+use crate::output::{many, say};
 use crate::panics;
 use crate::profile;
 use crate::serve_settings::Settings;
 use crate::settings::Sources;
 use crate::size::ByteSize;
 use crate::snapshots;
+#[cfg(feature = "store")]
+use crate::store::node;
 use crate::supervisor;
 use crate::tls_settings::TlsFiles;
 
@@ -85,8 +87,25 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     if let Some(why) = fallback {
         tracing::warn!("reading by pread, not by io_uring: {why}");
     }
+    let ledger = Ledger::new(budget.ledger_limit());
+    let of_store = settings.store.as_ref();
+    if of_store.is_some() && (!args.snapshot.is_empty() || args.storage_snapshot.is_some()) {
+        return Err(anyhow!(
+            "a snapshot is restored on a server without --store, whose directory then becomes that of the first writer"
+        ));
+    }
+    #[cfg(feature = "store")]
+    let prepared = of_store
+        .map(|store| node::prepare(store, path, (settings.memory.0, &ledger)))
+        .transpose()?;
+    #[cfg(not(feature = "store"))]
+    if of_store.is_some() {
+        return Err(anyhow!(
+            "--store: this program was built without the feature `store`"
+        ));
+    }
     let options = EngineOptions {
-        ledger: Ledger::new(budget.ledger_limit()),
+        ledger,
         budget,
         seed: seed(),
         log_file_bytes: None,
@@ -137,13 +156,42 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let audit = settings.audit.map(|audit| audit.start(&engine)).transpose()?;
     options.audit.clone_from(&audit);
     profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
+    #[cfg(feature = "store")]
+    let shared = prepared.map(node::NodeLog::new);
+    #[cfg(feature = "store")]
+    let advertise = settings.store.and_then(|store| store.advertise);
+    #[cfg(feature = "store")]
+    {
+        options.node = shared.clone().map(|shared| ramlet_server::Node::new(shared));
+    }
     let runtime = ramlet_server::runtime()?;
-    let served = runtime.block_on(serve(options));
+    let (bound, url) = runtime.block_on(bind(options))?;
+    // The ports are taken, and nobody is answered before this node has all that is in the log.
+    #[cfg(feature = "store")]
+    let following = match &shared {
+        Some(shared) => {
+            let replayer = bound.replayer()?;
+            let begun = shared.begin(&engine, &replayer, advertise.as_ref().unwrap_or(&url));
+            let begun = begun.and_then(|()| shared.run(&engine, replayer));
+            Some(begun.inspect_err(|_| engine.close())?)
+        }
+        None => None,
+    };
+    let served = runtime.block_on(serve(bound, &url));
+    #[cfg(feature = "store")]
+    if let Some(shared) = &shared {
+        shared.stop();
+    }
     // What still runs for requests hears of it, before the runtime waits for it.
     engine.close();
     drop(runtime);
     if let Some(audit) = audit {
         audit.close();
+    }
+    #[cfg(feature = "store")]
+    if let (Some(shared), Some(following)) = (shared, following) {
+        let _ = following.join();
+        shared.close();
     }
     served
 }
@@ -221,16 +269,17 @@ fn tell_flags_without_effect(args: &ServeArgs) {
     }
 }
 
-/// To whoever reads standard output: nobody has to.
-fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-async fn serve(options: ServerOptions) -> Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+/// Takes the ports; the address that the API is answered at.
+async fn bind(options: ServerOptions) -> Result<(Bound, String)> {
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let server = ramlet_server::bind(options).await?;
-    say(format_args!("listening on {scheme}://{}", server.local_addr()?));
+    let url = format!("{scheme}://{}", server.local_addr()?);
+    Ok((server, url))
+}
+
+async fn serve(server: Bound, url: &str) -> Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    say(format_args!("listening on {url}"));
     if let Some(addr) = server.grpc_addr() {
         say(format_args!("gRPC on {addr}"));
     }

@@ -11,7 +11,7 @@ use ramlet_io::system::{cgroup_memory_limit, machine};
 use ramlet_memory::BudgetRequest;
 use ramlet_server::{GrpcPort, SlowQuery};
 
-use crate::args::{self, ServeArgs};
+use crate::args::{self, NodeRole, ServeArgs};
 use crate::audit_settings::AuditSettings;
 use crate::settings::{Found, Sources};
 use crate::size::ByteSize;
@@ -47,6 +47,18 @@ pub struct Settings {
     pub probe: bool,
     pub snapshots_from_urls: bool,
     pub slow_query: SlowQuery,
+    /// `None`: a server on its own.
+    pub store: Option<StoreSettings>,
+}
+
+/// A node over a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    pub url: String,
+    pub role: NodeRole,
+    pub advertise: Option<String>,
+    /// Slots of the log.
+    pub backup_every: u64,
 }
 
 impl Settings {
@@ -99,6 +111,7 @@ impl Settings {
             probe: !switch(args.no_probe, "no_probe")?,
             snapshots_from_urls: switch(args.snapshots_from_urls, "snapshots_from_urls")?,
             slow_query: slow_query(args.slow_query.as_deref(), said)?,
+            store: store(args, said)?,
             search_threads: threads_wish(args.threads, said)?
                 .map_or_else(|| BudgetRequest::search_threads_for(memory.0, cores), usize::from),
         })
@@ -136,6 +149,39 @@ pub fn reached(said: &Sources) -> Result<Reached> {
         url: format!("{scheme}://{host}:{}", port(None, said)?),
         asks_certificates: tls.is_some_and(|files| files.asks_certificates()),
     })
+}
+
+/// A URL and a role, or neither.
+fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
+    let text =
+        |flag: &Option<String>, key: &str| flag.clone().or_else(|| said.find(key).map(|found| found.value));
+    let role = match (args.role, said.find("role")) {
+        (Some(role), _) => Some(role),
+        (None, None) => None,
+        (None, Some(found)) => {
+            let role = NodeRole::from_str(&found.value, true);
+            Some(role.map_err(|_| found.wrong(&"it is neither writer nor reader"))?)
+        }
+    };
+    let backup_every = match (args.store_backup_every, said.find("store_backup_every")) {
+        (Some(slots), _) => slots,
+        (None, None) => 1_000,
+        (None, Some(found)) => {
+            let slots = found.value.parse();
+            slots.map_err(|_| found.wrong(&"it is not a number of slots"))?
+        }
+    };
+    match (text(&args.store, "store"), role) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(anyhow!("--role is for a node over a store: --store URL")),
+        (Some(_), None) => Err(anyhow!("--store needs --role writer or --role reader")),
+        (Some(url), Some(role)) => Ok(Some(StoreSettings {
+            url,
+            role,
+            advertise: text(&args.advertise, "advertise"),
+            backup_every: backup_every.max(1),
+        })),
+    }
 }
 
 fn slow_query(flag: Option<&str>, said: &Sources) -> Result<SlowQuery> {

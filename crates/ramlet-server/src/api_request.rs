@@ -65,6 +65,11 @@ impl ApiRequest {
             .map_or("", |(_, value)| value)
     }
 
+    /// All parameters of the path.
+    pub fn params(&self) -> &[(String, String)] {
+        &self.params
+    }
+
     /// The body, once.
     pub fn take_body(&mut self) -> RequestBody {
         std::mem::replace(&mut self.body, RequestBody::Json(Bytes::new()))

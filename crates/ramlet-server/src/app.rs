@@ -16,6 +16,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::http2::Http2;
 use crate::issue::Known;
 use crate::limits;
+use crate::node::{Node, Role};
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
 use crate::pool::spawn_blocking;
 use crate::quotas::Quotas;
@@ -64,6 +65,8 @@ pub struct App {
     pub(crate) fetch: Option<SnapshotFetch>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) allocator: Option<fn() -> AllocatorStats>,
+    /// Set on a node of several.
+    pub(crate) node: Option<Arc<Node>>,
     /// Empty until it is measured.
     pub(crate) machine: Arc<OnceLock<Machine>>,
     /// What the threads that hold connections have to do.
@@ -126,6 +129,7 @@ impl App {
             fetch: options.fetch,
             log_level: options.log_level,
             allocator: options.allocator,
+            node: options.node.map(Arc::new),
             machine: options.machine,
             balancer: Arc::new(Balancer::new(threads)),
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
@@ -142,6 +146,12 @@ impl App {
             started_at: now_micros(),
             engine: options.engine,
         })
+    }
+
+    /// Whether all that changes here comes from a log that somebody else writes.
+    pub(crate) fn only_follows(&self) -> bool {
+        let role = self.node.as_ref().map(|node| node.log.status().role);
+        role == Some(Role::Reader)
     }
 
     /// A collection by name or alias. One that isn't in RAM is loaded off the threads of connections.

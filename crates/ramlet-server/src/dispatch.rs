@@ -23,6 +23,7 @@ use crate::auth::name_host;
 use crate::body::read_body;
 use crate::call::Call;
 use crate::caught::caught;
+use crate::changes::handle;
 use crate::compress::{self, Packer, takes_gzip};
 use crate::cors;
 use crate::error::{ApiError, ApiResult};
@@ -72,6 +73,9 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         }) => respond(status, content_type, body),
         Err(e) => refuse(&e, start),
     };
+    if let Some(node) = &app.node {
+        node.tell(response.headers_mut());
+    }
     let endpoint = Endpoint {
         method: route.method,
         path: route.path,
@@ -162,7 +166,7 @@ async fn answer(
         .with(incoming)
         .noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
-    let answer = (route.handler)(call).await;
+    let answer = handle(route, call).await;
     answer.inspect_err(|e| record.failed(e))
 }
 

@@ -18,6 +18,7 @@ mod body_drain;
 mod body_rule;
 mod call;
 mod caught;
+mod changes;
 mod compress;
 mod connection;
 mod cors;
@@ -43,6 +44,7 @@ pub mod limits;
 mod list;
 mod moving_socket;
 mod multipart;
+mod node;
 mod openapi;
 mod options;
 mod out;
@@ -79,7 +81,9 @@ mod workers;
 pub use app::App;
 pub use audit::{Audit, AuditSink, Peer};
 pub use auth::Access;
+pub use changes::Replayer;
 pub use error::{ApiError, status_of};
+pub use node::{Node, NodeStatus, Role, SharedLog};
 pub use options::{
     AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
 };

@@ -302,3 +302,10 @@ pub const ALIAS_ACTIONS_MAX: usize = 1_024;
 pub const LIMIT_MAX: usize = 1 << 20;
 /// Candidates of a query with maximal marginal relevance (the API's bound).
 pub const MMR_CANDIDATES_MAX: usize = 16_384;
+
+/// The most bytes of a change of collections in a shared log.
+pub const CHANGE_BYTES: u64 = 4 << 20;
+
+/// How long a writer tries to make a change that is in the shared log, and how often.
+pub const CHANGE_WAIT: Duration = Duration::from_secs(20);
+pub const CHANGE_PAUSE: Duration = Duration::from_millis(200);

@@ -8,6 +8,7 @@ use ramlet::plan::Machine;
 use crate::audit::Audit;
 use crate::error::ApiResult;
 use crate::limits;
+use crate::node::Node;
 use crate::slow_log::SlowQuery;
 use crate::tls::Tls;
 
@@ -60,6 +61,8 @@ pub struct ServerOptions {
     pub allocator: Option<fn() -> AllocatorStats>,
     /// From when on requests are slow.
     pub slow_query: SlowQuery,
+    /// The log that this node shares with others.
+    pub node: Option<Node>,
     /// What `POST /plan` reckons with; may be filled while the server runs.
     pub machine: Arc<OnceLock<Machine>>,
 }
@@ -91,6 +94,7 @@ impl ServerOptions {
             log_level: None,
             allocator: None,
             slow_query: SlowQuery::default(),
+            node: None,
             machine: Arc::default(),
         }
     }

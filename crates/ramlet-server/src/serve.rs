@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::audit::Peer;
 use crate::balancer::{Balancer, Meter};
+use crate::changes::Replayer;
 use crate::connection::{Paid, Place};
 use crate::error::{ApiError, ApiResult};
 use crate::eviction::Eviction;
@@ -116,6 +117,11 @@ impl Bound {
         self.listener.local_addr()
     }
 
+    /// For making changes of a log that is shared with others.
+    pub fn replayer(&self) -> io::Result<Replayer> {
+        Replayer::new(self.app.clone())
+    }
+
     /// Where gRPC is answered, if it is.
     pub fn grpc_addr(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().and_then(|listener| listener.local_addr().ok())
@@ -128,7 +134,10 @@ impl Bound {
         let workers = Arc::new(Workers::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
-        tasks.spawn(expire_points(app.engine.clone()));
+        // A reader's points expire by the writer's deletes.
+        if !app.only_follows() {
+            tasks.spawn(expire_points(app.engine.clone()));
+        }
         tasks.spawn(look_for_issues(app.clone()));
         let acceptor = Acceptor {
             listener,

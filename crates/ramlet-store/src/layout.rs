@@ -5,6 +5,7 @@
 //! | `ramlet-store` | says that this place is ours: format, version, an id of its own |
 //! | `backup/manifests/NUMBER` | what a backup consists of, or what a sweep kept; 20 digits, from 1; never deleted |
 //! | `backup/objects/EPOCH/SHA` | a chunk of a file, or a list of chunks; named by the last sweep before it was written (0: none) and its SHA-256 |
+//! | `log/SLOT` | an entry of a shard's log ([`entry`](crate::shard::Entry)); 20 digits, from 1; never deleted |
 //! | `probe/UUID/...` | what [`check`](crate::check::check) tries a store with; deleted by it |
 //!
 //! The epoch is why a sweep needs no clock and no lock. An object of an older epoch that no kept backup names is dead for ever: a later push writes
@@ -23,12 +24,20 @@ pub const MANIFESTS: &str = "backup/manifests";
 /// The folder of objects.
 pub const OBJECTS: &str = "backup/objects";
 
+/// The folder of a shard's log.
+pub const LOG: &str = "log";
+
 /// The folder of probes.
 pub const PROBES: &str = "probe";
 
 /// `backup/manifests/00000000000000000007`.
 pub fn manifest_path(number: u64) -> Path {
     Path::from(format!("{MANIFESTS}/{number:020}"))
+}
+
+/// `log/00000000000000000007`.
+pub fn slot_path(slot: u64) -> Path {
+    Path::from(format!("{LOG}/{slot:020}"))
 }
 
 /// The number of a manifest's path; `None` for any other.

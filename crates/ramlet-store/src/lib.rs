@@ -1,7 +1,7 @@
-//! Object stores: probed before they are trusted, and backups in them.
+//! Object stores: probed before they are trusted, backups in them, and the log of a shard whose writer and readers they connect.
 //!
 //! A store is anything that the `object_store` crate reaches: a directory, S3, memory. Nothing below the command line knows of it. The layout of
-//! a store is in [`layout`], the order of things in docs/adr/0069-backups-in-an-object-store.md.
+//! a store is in [`layout`], the order of things in docs/adr/0069-backups-in-an-object-store.md and 0070.
 
 mod chunks;
 mod error;
@@ -22,6 +22,7 @@ mod store;
 pub mod check;
 pub mod layout;
 pub mod limits;
+pub mod shard;
 
 pub use check::{Finding, Outcome, check};
 pub use error::{Result, StoreError, StoreErrorKind};
@@ -31,6 +32,6 @@ pub use manifest::{BackupInfo, BackupKind, Entry, Sweep, list_backups};
 pub use open::{StoreUrl, open};
 pub use prune::{Pruned, prune};
 pub use pull::{Pull, Pulled, Target, TargetFile};
-pub use push::{Described, Push, PushReport, SourceFile, push, push_files};
+pub use push::{Described, Push, PushReport, SourceFile, push, push_files, push_within};
 pub use snapshot::SnapshotPush;
 pub use store::{Listed, Store};

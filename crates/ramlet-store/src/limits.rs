@@ -30,6 +30,13 @@ pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// Collections that a manifest names; of more it tells the number.
 pub const NAMES_MAX: usize = 1_000;
 
+/// The most bytes of an entry of a shard's log: a group of changes is at most 4 MiB, a request less.
+pub const ENTRY_BYTES_MAX: u64 = (4 << 20) + (64 << 10);
+
+/// Slots of a log that are read at once, where each holds no more than this; a larger entry is read alone.
+pub const LOG_PARALLEL: u64 = 16;
+pub const SMALL_ENTRY_BYTES: u64 = 128 << 10;
+
 /// The most bytes of a list of chunks.
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 

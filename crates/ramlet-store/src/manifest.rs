@@ -61,8 +61,24 @@ pub struct BackupInfo {
     pub chunks: u64,
     /// Bytes of chunks that weren't there before.
     pub sent_bytes: u64,
+    /// Of a running shard: how much of its log it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<Covered>,
     /// The list of files, in chunks.
     pub index: Vec<Chunk>,
+}
+
+/// What a backup has of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Covered {
+    /// It has all slots up to this one, and perhaps some behind.
+    pub slot: u64,
+    /// The highest epoch of a seal up to there.
+    pub epoch: u64,
+    /// It has all changes of collections up to this slot, and none behind.
+    pub changes: u64,
+    /// Slots up to this one may have been deleted. Nobody deletes any yet; readers heed it already.
+    pub deleted: u64,
 }
 
 /// Which backups a sweep kept; those before it that aren't named are gone.
@@ -129,6 +145,13 @@ pub fn find(store: &Store, number: u64) -> Result<Option<Manifest>> {
     let read = Manifest::decode(&bytes, number);
     read.map(Some)
         .map_err(|why| StoreError::corrupt(format!("{store}/{path}: {why}")))
+}
+
+/// The same as [`read`], for who waits otherwise.
+pub(crate) async fn read_async(store: &Store, number: u64) -> Result<Manifest> {
+    let path = manifest_path(number);
+    let bytes = crate::store::get(store.inner(), &store.to_string(), &path, MANIFEST_BYTES_MAX).await?;
+    Manifest::decode(&bytes, number).map_err(|why| StoreError::corrupt(format!("{store}/{path}: {why}")))
 }
 
 /// Reads one that must be there.

@@ -11,6 +11,7 @@ use crate::layout::{OBJECTS, object_name};
 use crate::limits::{CHUNK_ENTRY_BYTES, TRIES_MAX};
 use crate::manifest::{self, Entry, History, Manifest, Published, Sweep};
 use crate::push::ledger;
+use crate::shard::newest_covered;
 use crate::store::Store;
 
 /// What a sweep did.
@@ -61,7 +62,13 @@ pub fn prune(store: &Store, keep: usize, memory: u64, created: u64) -> Result<Pr
 fn announce(store: &Store, keep: usize, created: u64) -> Result<Pruned> {
     for _ in 0..TRIES_MAX {
         let history = manifest::history(store)?;
-        let (dropped, kept) = split(&history, keep);
+        let (mut dropped, mut kept) = split(&history, keep);
+        // Nodes begin from it: what the first writer's directory had before the log is in no slot.
+        if let Some((newest, _)) = newest_covered(store)?
+            && let Some(at) = dropped.iter().position(|number| *number == newest)
+        {
+            kept.insert(0, dropped.remove(at));
+        }
         let sweep = Manifest::next(&history, created, Entry::Sweep(Sweep { kept: kept.clone() }));
         if manifest::publish(store, &sweep)? == Published::Done {
             return Ok(Pruned {

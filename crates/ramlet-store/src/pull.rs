@@ -68,8 +68,13 @@ struct OpenFile {
 impl<'a> Pull<'a> {
     /// The backup of a number, or the newest. Reads its list, and writes nothing.
     pub fn begin(store: &'a Store, number: Option<u64>, memory: u64) -> Result<Pull<'a>> {
+        Pull::within(store, number, &ledger(memory)?.consumer("pull", u64::MAX))
+    }
+
+    /// The same with the memory of a ledger that others share.
+    pub fn within(store: &'a Store, number: Option<u64>, memory: &Consumer) -> Result<Pull<'a>> {
         store.must_be_ours()?;
-        let memory = ledger(memory)?.consumer("pull", u64::MAX);
+        let memory = memory.clone();
         let history = manifest::history(store)?;
         let newest = history.live.last().copied();
         let number = match (number, newest) {

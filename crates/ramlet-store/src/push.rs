@@ -19,7 +19,7 @@ use crate::index::{self, Chunk, FileIndex, is_name};
 use crate::known::Known;
 use crate::layout::object_path;
 use crate::limits::{CHUNK_BYTES_MAX, MEMORY_MIN, NAMES_MAX, PARALLEL_MAX, PROCESS_BYTES, TRIES_MAX};
-use crate::manifest::{self, BackupInfo, BackupKind, Entry, History, Manifest, Published};
+use crate::manifest::{self, BackupInfo, BackupKind, Covered, Entry, History, Manifest, Published};
 use crate::store::Store;
 
 const READ_BYTES: usize = 1 << 20;
@@ -76,6 +76,8 @@ struct OpenFile {
 pub struct Described {
     pub of: BackupKind,
     pub collections: Vec<String>,
+    /// Of a running shard.
+    pub covered: Option<Covered>,
 }
 
 /// The bytes of a ledger for so much memory in all.
@@ -104,10 +106,21 @@ pub fn push(
     progress: &mut dyn FnMut(&PushReport),
     fill: &mut dyn FnMut(&mut Push<'_>) -> Result<Described>,
 ) -> Result<PushReport> {
+    let ledger = ledger(memory)?;
+    push_within(store, &ledger.consumer("push", u64::MAX), created, progress, fill)
+}
+
+/// The same with the memory of a ledger that others share.
+pub fn push_within(
+    store: &Store,
+    memory: &Consumer,
+    created: u64,
+    progress: &mut dyn FnMut(&PushReport),
+    fill: &mut dyn FnMut(&mut Push<'_>) -> Result<Described>,
+) -> Result<PushReport> {
     store.claim()?;
     for _ in 0..TRIES_MAX {
-        let ledger = ledger(memory)?;
-        let mut push = Push::begin(store, ledger.consumer("push", u64::MAX), progress)?;
+        let mut push = Push::begin(store, memory.clone(), progress)?;
         let described = fill(&mut push)?;
         if let Some(report) = push.finish(described, created)? {
             return Ok(report);
@@ -319,6 +332,7 @@ impl<'a> Push<'a> {
             bytes: self.report.bytes,
             chunks: self.report.chunks - list.len() as u64,
             sent_bytes: self.report.sent_bytes,
+            covered: described.covered,
             index: list,
         });
         // Whoever took the number made a backup: there is an end to that.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use crate::nonce::nonce;
 use bytes::Bytes;
@@ -26,6 +29,15 @@ pub struct Store {
     inner: Arc<dyn ObjectStore>,
     runtime: Arc<Runtime>,
     url: Arc<str>,
+}
+
+/// A thread that waits.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// What [`MARKER`] says.
@@ -68,6 +80,19 @@ impl Store {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Waits on this thread, which doesn't count as one of the runtime: what the future calls may wait for another runtime.
+    pub(crate) fn wait_beside<T>(&self, doing: impl Future<Output = T>) -> T {
+        let _within = self.runtime.enter();
+        let waker = Waker::from(Arc::new(Parked(thread::current())));
+        let (mut doing, mut context) = (pin!(doing), Context::from_waker(&waker));
+        loop {
+            match doing.as_mut().poll(&mut context) {
+                Poll::Ready(done) => return done,
+                Poll::Pending => thread::park(),
+            }
+        }
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ObjectStore> {
@@ -143,17 +168,8 @@ impl Store {
 
     /// Tells `each` all objects in a folder and below, in any order.
     pub fn list(&self, folder: &str, each: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
-        let folder = Path::from(folder);
-        let mut found = self.inner.list(Some(&folder));
-        while let Some(next) = self.runtime.block_on(found.next()) {
-            let ObjectMeta { location, size, .. } =
-                next.map_err(|e| StoreError::of_store(&format!("listing {}/{folder}", self.url), &e))?;
-            each(Listed {
-                path: location,
-                bytes: size,
-            })?;
-        }
-        Ok(())
+        let listing = list(self.inner.clone(), &self.url, folder, each);
+        self.runtime.block_on(listing)
     }
 
     /// Fails with `Foreign` where the place holds what isn't ours, by the name of it; tells whether it is ours already. Writes nothing.
@@ -220,6 +236,15 @@ impl Store {
         }
     }
 
+    /// What tells this store from all others.
+    pub fn id(&self) -> Result<String> {
+        let bytes = self.get(&Path::from(MARKER), MARKER_BYTES_MAX)?;
+        self.check_marker(&bytes)?;
+        let marker: Marker = serde_json::from_slice(&bytes)
+            .map_err(|e| StoreError::new(StoreErrorKind::Foreign, format!("{}/{MARKER}: {e}", self.url)))?;
+        Ok(marker.id)
+    }
+
     /// As [`Store::is_ours`] for whoever reads: fails where there is nothing to read.
     pub fn must_be_ours(&self) -> Result<()> {
         match self.is_ours()? {
@@ -230,6 +255,26 @@ impl Store {
             ))),
         }
     }
+}
+
+/// Tells `each` all objects in a folder and below, in any order.
+pub(crate) async fn list(
+    inner: Arc<dyn ObjectStore>,
+    url: &str,
+    folder: &str,
+    each: &mut dyn FnMut(Listed) -> Result<()>,
+) -> Result<()> {
+    let folder = Path::from(folder);
+    let mut found = inner.list(Some(&folder));
+    while let Some(next) = found.next().await {
+        let ObjectMeta { location, size, .. } =
+            next.map_err(|e| StoreError::of_store(&format!("listing {url}/{folder}"), &e))?;
+        each(Listed {
+            path: location,
+            bytes: size,
+        })?;
+    }
+    Ok(())
 }
 
 /// A whole object of at most so many bytes.

@@ -812,6 +812,7 @@ impl Engine {
         catalog.number = names.catalogs.next();
         match names.catalogs.commit(self.storage.as_ref(), &catalog.encode()) {
             Ok(()) => {
+                names.next_committed = catalog.next_id;
                 names.catalog = catalog;
                 Ok(())
             }

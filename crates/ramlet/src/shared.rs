@@ -16,6 +16,7 @@ use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
 use crate::write::log::LogSetup;
+use crate::write::shared_log::GroupLog;
 
 /// What the one job that may run at a time works with.
 pub struct JobArena {
@@ -167,6 +168,8 @@ pub struct Shared {
     pub group_bytes: usize,
     /// Scratch of the largest job for sorting and index builds, bytes.
     pub scratch_most: u64,
+    /// Where groups go before the log file, on a node whose log others read.
+    pub group_log: OnceLock<Arc<dyn GroupLog>>,
     /// What it all takes in time.
     pub watch: Watch,
     _log_buffers: Reservation,
@@ -213,6 +216,7 @@ impl Shared {
             log_file_bytes,
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
             scratch_most,
+            group_log: OnceLock::new(),
             watch: Watch::default(),
             _log_buffers: log_buffers,
         }

@@ -52,6 +52,10 @@ pub const SETTINGS: &[Setting] = &[
         "snapshots in the data directory",
     ),
     setting("snapshots_from_urls", None, "false"),
+    setting("store", None, ""),
+    setting("role", None, ""),
+    setting("advertise", None, "the address that it listens on"),
+    setting("store_backup_every", None, "1000"),
     setting(
         "threads",
         Some("storage.performance.max_search_threads"),

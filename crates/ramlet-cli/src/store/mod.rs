@@ -1,5 +1,6 @@
-//! `ramlet store`: backups in an object store, and whether a store can be trusted.
+//! `ramlet store`: backups in an object store, and whether a store can be trusted. And `ramlet serve --store`.
 
+pub mod node;
 mod progress;
 mod pull;
 mod push;

@@ -187,7 +187,7 @@ fn make_dir(dir: &Path) -> Result<()> {
 }
 
 /// A directory, those in it, and the one it lies in.
-fn sync_dirs(dir: &Path) -> Result<()> {
+pub(super) fn sync_dirs(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -204,7 +204,7 @@ fn sync_dir(dir: &Path) -> Result<()> {
 }
 
 /// Files below a directory.
-struct Files(PathBuf);
+pub(super) struct Files(pub(super) PathBuf);
 
 impl Target for Files {
     fn open(&self, name: &str, bytes: u64) -> io::Result<(Box<dyn TargetFile>, bool)> {

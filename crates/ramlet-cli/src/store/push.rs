@@ -82,6 +82,7 @@ fn directory(store: &Store, storage: &Arc<dyn Storage>, memory: u64) -> Result<P
             Ok(Described {
                 of: BackupKind::Directory,
                 collections: inventory.collections.clone(),
+                covered: None,
             })
         },
     );
@@ -127,6 +128,7 @@ fn snapshot(api: &Api, push: &mut Push<'_>) -> Result<Described> {
     Ok(Described {
         of: BackupKind::Snapshot,
         collections,
+        covered: None,
     })
 }
 

@@ -30,6 +30,7 @@ use crate::auth::{Access, Grant, name_host};
 use crate::body_rule::BodyRule;
 use crate::call::Call;
 use crate::caught::caught;
+use crate::changes::handle;
 use crate::compress;
 use crate::connection::Place;
 use crate::error::{ApiError, ApiResult};
@@ -325,7 +326,7 @@ async fn answer(
     );
     let request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
-    let answer = (route.handler)(call).await.inspect_err(|e| record.failed(e))?;
+    let answer = handle(route, call).await.inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)
 }
 

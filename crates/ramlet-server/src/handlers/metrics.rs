@@ -30,6 +30,7 @@ pub async fn metrics(call: Call) -> ApiResult<Answer> {
     process(&mut text);
     storage(&mut text, &call.app);
     operator(&mut text, &call.app);
+    shared_log(&mut text, &call.app);
     requests(&mut text, &call.app, by_collection, anonymize);
     Ok(Answer::Whole(text_of(text.0.into_sent()?)))
 }
@@ -507,6 +508,37 @@ fn operator(text: &mut Text, app: &App) {
 }
 
 /// What requests wait for.
+/// Of a node over a store.
+fn shared_log(text: &mut Text, app: &App) {
+    let Some(node) = &app.node else {
+        return;
+    };
+    let status = node.log.status();
+    text.gauge(
+        "ramlet_store_slot",
+        "Last slot of the shared log that is applied.",
+        status.slot,
+    );
+    text.gauge("ramlet_store_epoch", "Epoch of the log's writer.", status.epoch);
+    text.gauge(
+        "ramlet_store_backup_slot",
+        "Slot up to which the newest backup in the store reaches.",
+        status.covered,
+    );
+    text.gauge(
+        "ramlet_store_fault",
+        "1: the node takes no more writes, or doesn't follow the log any more.",
+        u8::from(status.fault.is_some()),
+    );
+    if let Some(age) = status.staleness {
+        text.gauge(
+            "ramlet_store_staleness_seconds",
+            "Since a reader had applied all of the log.",
+            age.as_secs_f64(),
+        );
+    }
+}
+
 fn waits(text: &mut Text, app: &App) {
     let of = |waits: &Histogram, name, help, text: &mut Text| {
         let (buckets, total_ns) = waits.counts_and_total();

@@ -44,6 +44,14 @@ pub async fn livez(_: Call) -> ApiResult<Answer> {
 
 /// Not ready when writes have stopped: a restart is needed.
 pub async fn readyz(call: Call) -> ApiResult<Answer> {
+    let fault = call.app.node.as_ref().and_then(|node| node.log.status().fault);
+    if let Some(why) = fault {
+        return Ok(Answer::Plain {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            content_type: "text/plain; charset=utf-8",
+            body: why,
+        });
+    }
     if call.app.engine.writable() {
         return Ok(Answer::text("all shards are ready"));
     }

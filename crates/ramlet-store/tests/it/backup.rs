@@ -12,6 +12,7 @@ use ramlet_format::FileCrc;
 use ramlet_format::snapshot::{Contents, Frame, FrameKind, Header};
 use ramlet_io::{RamStorage, Storage};
 use ramlet_store::layout::{manifest_path, object_name};
+use ramlet_store::shard::{Covered, newest_covered};
 use ramlet_store::{
     BackupKind, Described, Pull, Pulled, Push, PushReport, Result, SnapshotPush, SourceFile, Store,
     StoreError, StoreErrorKind, Target, TargetFile, list_backups, prune, push, push_files,
@@ -58,6 +59,7 @@ pub fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
     Ok(Described {
         of: BackupKind::Directory,
         collections: vec!["docs".into()],
+        covered: None,
     })
 }
 
@@ -303,6 +305,37 @@ fn old_backups_are_dropped() {
 }
 
 #[test]
+fn what_nodes_begin_from_is_kept() {
+    let (_, store) = honest();
+    let files = sample();
+    let covered = Covered {
+        slot: 7,
+        epoch: 1,
+        ..Covered::default()
+    };
+    let of_node = |push: &mut Push<'_>| {
+        let described = fill(push, &files)?;
+        Ok(Described {
+            covered: Some(covered),
+            ..described
+        })
+    };
+    for _ in 0..2 {
+        push(&store, MEMORY, 0, &mut |_| {}, &mut |push| of_node(push)).expect("pushed");
+    }
+    for _ in 0..2 {
+        pushed(&store, &files).expect("pushed");
+    }
+    let pruned = prune(&store, 1, MEMORY, 0).expect("pruned");
+    assert_eq!((pruned.kept, pruned.dropped), (vec![2, 4], vec![1, 3]));
+    let newest = newest_covered(&store).expect("read");
+    assert_eq!(
+        newest.map(|(number, info)| (number, info.covered)),
+        Some((2, Some(covered)))
+    );
+}
+
+#[test]
 fn a_push_begins_again_after_a_sweep() {
     let (_, store) = honest();
     let (old, mut new) = (sample(), Files::new());
@@ -350,6 +383,7 @@ fn damage_isnt_backed_up() {
             Ok(Described {
                 of: BackupKind::Directory,
                 collections: vec![],
+                covered: None,
             })
         })
     };
@@ -415,6 +449,7 @@ fn pushed_snapshot(store: &Store, bytes: &[u8], piece: usize) -> Result<PushRepo
         Ok(Described {
             of: BackupKind::Snapshot,
             collections: vec![],
+            covered: None,
         })
     })
 }

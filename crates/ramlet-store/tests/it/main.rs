@@ -4,4 +4,5 @@ mod backup;
 mod lying;
 mod model;
 mod rivals;
+mod slots;
 mod wrapped;

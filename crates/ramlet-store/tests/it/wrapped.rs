@@ -35,7 +35,7 @@ pub enum Lie {
     KeepsDeleted,
     /// Deletes are acknowledged, and done when [`Wrapped::delete_late`] says so: a sweeper that stalls.
     LateDeletes,
-    /// The answer to a create of a manifest is lost, and the object is there.
+    /// The answer to a create of a manifest or a slot is lost, and the object is there.
     LostAnswers,
     /// All is refused.
     Denied,
@@ -117,7 +117,9 @@ impl ObjectStore for Wrapped {
                     });
                 }
             }
-            Lie::LostAnswers if creates && path.as_ref().contains("manifests") => {
+            Lie::LostAnswers
+                if creates && (path.as_ref().contains("manifests") || path.as_ref().starts_with("log/")) =>
+            {
                 self.inner.put_opts(path, payload, options).await?;
                 return Err(failure("the connection was reset"));
             }

@@ -33,6 +33,8 @@ pub struct Names<H> {
     /// Collections sorted by name, aliases by theirs.
     pub catalog: Catalog,
     pub catalogs: Generations<Catalog>,
+    /// The next number as the catalog on disk has it.
+    pub next_committed: u64,
     pub loaded: BTreeMap<String, Loaded<H>>,
     /// Listed in the catalog, and found damaged.
     pub closed: BTreeMap<String, ClosedCollection>,
@@ -64,6 +66,7 @@ impl<H> Names<H> {
     pub fn new(mut catalog: Catalog, catalogs: Generations<Catalog>) -> Names<H> {
         sort(&mut catalog);
         Names {
+            next_committed: catalog.next_id,
             catalog,
             catalogs,
             loaded: BTreeMap::new(),

@@ -22,6 +22,7 @@ use crate::segment::indexable::{Means, PointsMost};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
 use crate::write::group::Group;
+use crate::write::shared_log::Followed;
 use crate::write::writer::{NoRoom, Writer};
 
 /// How long to wait for a flush of this collection before looking again: room may come from another one's flush.
@@ -320,7 +321,23 @@ impl<'a> Turn<'a> {
         // Under the lock: who deletes the collection waits for it before the directory goes.
         core.check_open()?;
         let begun = core.shared.watch.now();
-        let lsn = writer.commit_group(group, core.shared.salt())?;
+        let shared_log = core.shared.group_log.get();
+        if let Some(log) = shared_log {
+            let lsn = writer.begin_group(group.len(), core.shared.salt())?;
+            // Only this thread writes groups, so the number stays; nobody waits for the lock as long as another machine may take.
+            drop(writer);
+            let logged = log.append(&core.id, lsn, group);
+            writer = core.writer();
+            logged.map_err(|why| writer.fence(why))?;
+            core.check_not_dropped()?;
+        }
+        let lsn = writer.commit_group(group, core.shared.salt()).map_err(|e| {
+            // What others read by now is not to be missing here.
+            match shared_log {
+                Some(_) => writer.stop(e),
+                None => e,
+            }
+        })?;
         core.shared.watch.synced(begun, &core.id);
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
         let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
@@ -338,6 +355,35 @@ impl<'a> Turn<'a> {
 /// Of an update behind one that failed.
 fn not_done() -> Error {
     Error::bad_input("an update failed that had to be done before this one")
+}
+
+/// Takes a group of a log that others write through log and memtable.
+pub fn apply_followed(core: &Core, lsn: u64, group: &[u8], lookup: &mut Lookup) -> Result<Followed> {
+    let (mut writer, fits) = wait_until_it_fits(core, group);
+    fits?;
+    if core.is_dropped() {
+        return Ok(Followed::Gone);
+    }
+    let next = writer.begin_group(group.len(), core.shared.salt())?;
+    if lsn < next {
+        return Ok(Followed::Older);
+    }
+    if lsn > next {
+        let id = &core.id;
+        return Err(Error::corrupt(format!(
+            "the shared log has group {lsn} of {id}, {next} comes next here"
+        )));
+    }
+    // A later change may have changed the settings here already; what doesn't fit them any more is passed over as in a replay.
+    writer.commit_group(group, core.shared.salt())?;
+    let (mut writer, applied) = apply_group(core, writer, group, lookup);
+    applied.map_err(|e| writer.stop(e))?;
+    writer.applied_lsn = lsn;
+    core.publish(&writer);
+    if let Err(e) = freeze_if_full(core, &mut writer) {
+        tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be frozen");
+    }
+    Ok(Followed::Applied)
 }
 
 /// Longest change for memtables of `bytes`: half of them, less what a row's directory, its id and rounding take. The

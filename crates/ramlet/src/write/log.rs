@@ -178,6 +178,14 @@ impl Log {
         closed.chain([self.entry.clone()]).collect()
     }
 
+    /// How far a file is written that has groups; one without any ends behind its header.
+    pub fn end_of(&self, entry: &LogEntry) -> u64 {
+        match entry.name == self.entry.name {
+            true => self.offset,
+            false => entry.bytes,
+        }
+    }
+
     pub fn last_lsn(&self) -> u64 {
         self.last_lsn
     }

@@ -7,4 +7,5 @@ pub mod group_commit;
 pub mod log;
 pub mod memtable;
 pub mod resolve;
+pub mod shared_log;
 pub mod writer;

@@ -91,6 +91,31 @@ impl Writer {
         }
     }
 
+    /// The number of the next group; its log file has room for it. As [`Writer::commit_group`] fails where it hasn't.
+    pub fn begin_group(&mut self, bytes: usize, salt: u64) -> Result<u64> {
+        self.check_writable()?;
+        let next = self.log().room_for(bytes, salt);
+        self.go_on_in(next)?;
+        Ok(self.log().last_lsn() + 1)
+    }
+
+    /// Notes that a log that others read takes no more groups, and gives the error.
+    pub fn fence(&mut self, why: String) -> Error {
+        self.stopped.get_or_insert(why);
+        self.has_stopped.store(true, Ordering::Release);
+        match self.check_writable() {
+            Err(stopped) => stopped,
+            Ok(()) => unreachable!("it has just stopped"),
+        }
+    }
+
+    /// The log files as the manifest lists them, and how far each is written.
+    pub fn log_ends(&self) -> Vec<(LogEntry, u64)> {
+        let log = self.log.as_ref().expect("files are copied after recovery");
+        let of = |entry: &LogEntry| (entry.clone(), log.end_of(entry));
+        self.manifest.logs.iter().map(of).collect()
+    }
+
     /// Makes a group durable. On failure writing stops for good, except when disk or descriptors were lacking before anything was written.
     pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
         self.check_writable()?;

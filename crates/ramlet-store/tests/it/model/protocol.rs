@@ -1,13 +1,13 @@
-//! The protocol: owners, replicas and collectors of one shard over a store. docs/adr/0070-shards-over-an-object-store.md says why.
-//!
-//! One rule stands behind it: **what was read of a slot counts only if a list of manifests, asked for afterwards, shows none that covers the slot.** A slot
-//! that is covered may be gone, and its name taken anew by somebody who is late. Seals are kept for ever, and so are records that count for nothing. So an
-//! owner's create that simply succeeds needs no such list: whoever took over sealed that very slot, or one before, or found a record there that stays.
+//! Nodes, replicas and collectors of one shard, over the protocol that the servers run (`ramlet_store::shard`).
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+
+use ramlet_store::shard::{
+    Created, Effect, Kind, Logged, Position, Replayed, Rule, Slots, Written, replay, settle, take_over,
+};
 
 use super::Mutant;
 use super::store::{Manifest, Name, Object, Op, Reply};
@@ -20,35 +20,115 @@ const WINDOW: usize = 2;
 /// What an owner does before it gives up of itself.
 const ACTIONS: u32 = 12;
 
+/// Slots that are read at a time.
+const BATCH: usize = 3;
+
+impl Logged for Object {
+    fn kind(&self) -> Kind {
+        match self {
+            Object::Seal { epoch, .. } => Kind::Seal { epoch: *epoch },
+            Object::Record { epoch, .. } => Kind::Record { epoch: *epoch },
+            other => panic!("a slot holds {other:?}"),
+        }
+    }
+}
+
+/// Nothing ends a process but the schedule.
+enum Never {}
+
+/// The store of the model, as the protocol asks it.
+struct Asked<'a>(&'a Shared);
+
+impl Slots for Asked<'_> {
+    type Entry = Object;
+    type Halt = Never;
+
+    async fn create(&self, slot: u64, entry: &Object) -> Result<Created, Never> {
+        let reply = ask(self.0, Op::Create(Name::Slot(slot), entry.clone())).await;
+        Ok(created(reply))
+    }
+
+    async fn get(&self, slot: u64) -> Result<Option<Object>, Never> {
+        Ok(match surely(self.0, Op::Get(Name::Slot(slot))).await {
+            Reply::Found(object) => Some(object),
+            _ => None,
+        })
+    }
+
+    async fn get_run(&self, first: u64) -> Result<(Vec<Object>, bool), Never> {
+        let mut read = Vec::new();
+        while read.len() < BATCH {
+            match self.get(first + read.len() as u64).await? {
+                Some(object) => read.push(object),
+                None => return Ok((read, true)),
+            }
+        }
+        Ok((read, false))
+    }
+
+    async fn covered(&self) -> Result<u64, Never> {
+        Ok(newest(self.0).await.covered)
+    }
+
+    fn breaks(&self, rule: Rule) -> bool {
+        let mutant = match rule {
+            Rule::ReadBack => Mutant::WriterWithoutReadBack,
+            Rule::SealProof => Mutant::TakerWithoutProof,
+            Rule::ReadProof => Mutant::ReaderWithoutProof,
+        };
+        is(self.0, mutant)
+    }
+}
+
+fn created(reply: Reply) -> Created {
+    match reply {
+        Reply::Done => Created::Done,
+        Reply::Exists => Created::Exists,
+        _ => Created::Unknown,
+    }
+}
+
+/// What never fails.
+fn sure<T>(result: Result<T, Never>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
 /// What a process knows of the shard.
 #[derive(Clone, Default)]
 struct State {
     manifest: Rc<Manifest>,
+    data: Data,
+    position: Position,
+}
+
+#[derive(Clone, Default)]
+struct Data {
     /// Of the segments, and of the log behind them.
     values: Vec<u32>,
     /// Values of the log behind the segments.
     fresh: usize,
-    /// The last slot that was applied.
-    slot: u32,
-    epoch: u32,
 }
 
 impl State {
     /// What a slot does; the same for everybody.
     fn apply(&mut self, world: &Shared, object: &Object) {
-        self.slot += 1;
-        match object {
-            Object::Seal { epoch, .. } => self.epoch = self.epoch.max(*epoch),
-            Object::Record { epoch, value } if *epoch == self.epoch => {
+        let effect = self.position.advance(object.kind());
+        self.data.apply(world, (self.position, effect), object);
+    }
+}
+
+impl Data {
+    fn apply(&mut self, world: &Shared, (position, effect): (Position, Effect), object: &Object) {
+        match (effect, object) {
+            (Effect::Counts, Object::Record { value, .. }) => {
                 self.values.push(*value);
                 self.fresh += 1;
             }
-            // Sent before its owner knew of the seal in front of it.
-            Object::Record { epoch, .. } if *epoch < self.epoch => {}
-            other => fault(
-                world,
-                format!("slot {} holds {other:?} in epoch {}", self.slot, self.epoch),
-            ),
+            (Effect::Seal | Effect::Void, _) => {}
+            (_, other) => fault(world, format!("at {position:?} the log holds {other:?}")),
         }
     }
 }
@@ -97,74 +177,49 @@ async fn load(world: &Shared) -> State {
             }
         }
         return State {
-            values,
-            fresh: 0,
-            slot: manifest.covered,
-            epoch: manifest.epoch,
+            data: Data { values, fresh: 0 },
+            position: Position {
+                slot: manifest.covered,
+                epoch: manifest.epoch,
+            },
             manifest,
         };
     }
 }
 
 /// Applies the log up to its first absent slot.
-async fn replay(world: &Shared, state: &mut State) {
+async fn catch_up(world: &Shared, state: &mut State) {
     loop {
-        let mut read = Vec::new();
-        let at_end = loop {
-            let slot = state.slot + 1 + read.len() as u32;
-            match surely(world, Op::Get(Name::Slot(slot))).await {
-                Reply::Found(object) => read.push(object),
-                _ => break true,
-            }
-            if read.len() == 3 {
-                break false;
-            }
+        let State { data, position, .. } = state;
+        let apply = &mut |at: Position, effect: Effect, object: &Object| {
+            data.apply(world, (at, effect), object);
+            Ok(())
         };
-        if !is(world, Mutant::ReaderWithoutProof) && newest(world).await.covered > state.slot {
-            *state = load(world).await;
-            continue;
-        }
-        for object in &read {
-            state.apply(world, object);
-        }
-        if at_end {
-            return;
+        match sure(replay(&Asked(world), position, apply).await) {
+            Replayed::AtEnd => return,
+            Replayed::Behind => *state = load(world).await,
         }
     }
-}
-
-/// Whether a slot that was read, or created, was the log's: no manifest covers it now.
-async fn is_of_log(world: &Shared, slot: u32) -> bool {
-    newest(world).await.covered < slot
 }
 
 /// Seals the first absent slot: from then on nobody of an epoch before writes.
-async fn take_over(world: &Shared) -> State {
+async fn begin(world: &Shared) -> State {
     let mut state = load(world).await;
     loop {
-        replay(world, &mut state).await;
-        let (slot, epoch) = (state.slot + 1, state.epoch + 1);
-        let nonce = world.borrow_mut().unique();
-        let seal = Object::Seal { epoch, nonce };
-        let is_mine = match ask(world, Op::Create(Name::Slot(slot), seal.clone())).await {
-            Reply::Done => true,
-            Reply::Failed => surely(world, Op::Get(Name::Slot(slot))).await == Reply::Found(seal.clone()),
-            _ => false,
+        let State { data, position, .. } = &mut state;
+        let apply = &mut |at: Position, effect: Effect, object: &Object| {
+            data.apply(world, (at, effect), object);
+            Ok(())
         };
-        if is_mine && (is(world, Mutant::TakerWithoutProof) || is_of_log(world, slot).await) {
-            state.apply(world, &seal);
-            return state;
+        let seal = &mut |epoch| Object::Seal {
+            epoch,
+            nonce: world.borrow_mut().unique(),
+        };
+        match sure(take_over(&Asked(world), position, seal, apply).await) {
+            Replayed::AtEnd => return state,
+            Replayed::Behind => state = load(world).await,
         }
     }
-}
-
-/// What became of a group.
-enum Written {
-    Acknowledged,
-    /// The slot holds what counts for nothing: the group has to go elsewhere.
-    Void(Object),
-    /// Somebody took over, or may have; whether the group is in the log isn't known.
-    Fenced,
 }
 
 /// A node that owns the shard now and then.
@@ -173,7 +228,7 @@ pub async fn node(world: Shared) {
     for _ in 0..idle {
         ask(&world, Op::Wait).await;
     }
-    let mut state = take_over(&world).await;
+    let mut state = begin(&world).await;
     for _ in 0..ACTIONS {
         let action = world.borrow_mut().random.below(4);
         let goes_on = match action {
@@ -189,11 +244,11 @@ pub async fn node(world: Shared) {
 /// Writes a few groups, some at once, and acknowledges them in order.
 async fn write(world: &Shared, state: &mut State) -> bool {
     let mut waiting: VecDeque<u32> = (0..WINDOW).map(|_| world.borrow_mut().unique()).collect();
-    let epoch = state.epoch;
+    let epoch = state.position.epoch;
     while !waiting.is_empty() {
         let group = |value: &u32| Object::Record { epoch, value: *value };
         let trusts_clock = is(world, Mutant::OwnerTrustsItsClock);
-        let slots = state.slot + 1..;
+        let slots = state.position.slot + 1..;
         let sent: Vec<_> = slots
             .zip(waiting.drain(..))
             .map(|(slot, value)| {
@@ -207,10 +262,10 @@ async fn write(world: &Shared, state: &mut State) -> bool {
             .collect();
         let mut is_behind_void = false;
         for (slot, value, answer) in sent {
-            let reply = answer.await;
-            let written = settle(world, slot, &group(&value), reply).await;
+            let created = created(answer.await);
+            let written = sure(settle(&Asked(world), slot, &group(&value), created).await);
             match written {
-                Written::Acknowledged => {
+                Written::Logged => {
                     state.apply(world, &group(&value));
                     let acknowledged = Acknowledged { slot, value };
                     world.borrow_mut().acknowledged.push(acknowledged);
@@ -228,43 +283,6 @@ async fn write(world: &Shared, state: &mut State) -> bool {
     true
 }
 
-/// Finds out what became of a group that was sent to a slot.
-async fn settle(world: &Shared, slot: u32, group: &Object, mut reply: Reply) -> Written {
-    let name = Name::Slot(slot);
-    let (mut is_first, Object::Record { epoch, .. }) = (true, group) else {
-        unreachable!("groups are records");
-    };
-    loop {
-        match reply {
-            // Sent once and done: had somebody else ever had this slot, what it held would still be there.
-            Reply::Done if is_first => return Written::Acknowledged,
-            Reply::Done => match is_of_log(world, slot).await {
-                true => return Written::Acknowledged,
-                false => return Written::Fenced,
-            },
-            Reply::Exists if !is_first && is(world, Mutant::WriterWithoutReadBack) => {
-                return Written::Acknowledged;
-            }
-            _ => {}
-        }
-        let found = surely(world, Op::Get(name)).await;
-        if !is_of_log(world, slot).await {
-            return Written::Fenced;
-        }
-        match found {
-            Reply::Found(object) if object == *group => return Written::Acknowledged,
-            // An owner before had it on its way when it was fenced.
-            Reply::Found(Object::Record { epoch: of, value }) if of < *epoch => {
-                return Written::Void(Object::Record { epoch: of, value });
-            }
-            Reply::Found(_) => return Written::Fenced,
-            _ => {}
-        }
-        is_first = false;
-        reply = ask(world, Op::Create(name, group.clone())).await;
-    }
-}
-
 /// Writes what is in no segment as one, and a manifest that names it; now and then all segments become one.
 async fn flush(world: &Shared, state: &mut State) -> bool {
     let number = state.manifest.number + 1;
@@ -273,21 +291,24 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
         (world.unique(), world.random.below(3) == 0)
     };
     let (mut segments, values) = match merges {
-        true => (Vec::new(), state.values.clone()),
+        true => (Vec::new(), state.data.values.clone()),
         false => {
-            let fresh = state.values.len() - state.fresh;
-            (state.manifest.segments.clone(), state.values[fresh..].to_vec())
+            let fresh = state.data.values.len() - state.data.fresh;
+            (
+                state.manifest.segments.clone(),
+                state.data.values[fresh..].to_vec(),
+            )
         }
     };
-    let name = Name::Segment(number, state.epoch, nonce);
+    let name = Name::Segment(number, state.position.epoch, nonce);
     // Its name is like no other: it may be sent twice.
     surely(world, Op::Put(name, Object::Segment(Rc::new(values)))).await;
     segments.push(name);
     let manifest = Rc::new(Manifest {
         number,
         nonce,
-        covered: state.slot,
-        epoch: state.epoch,
+        covered: state.position.slot,
+        epoch: state.position.epoch,
         segments,
     });
     let object = Object::Manifest(manifest.clone());
@@ -298,14 +319,14 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
     };
     if is_mine {
         state.manifest = manifest;
-        state.fresh = 0;
+        state.data.fresh = 0;
         return true;
     }
     // Another one has the number: an owner before, or after. The log tells.
-    let (slot, epoch) = (state.slot, state.epoch);
+    let before = state.position;
     let mut now = load(world).await;
-    replay(world, &mut now).await;
-    let is_owner = now.epoch == epoch && now.slot == slot;
+    catch_up(world, &mut now).await;
+    let is_owner = now.position == before;
     *state = now;
     is_owner
 }
@@ -314,11 +335,11 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
 pub async fn replica(world: Shared) {
     let mut state = load(&world).await;
     loop {
-        replay(&world, &mut state).await;
+        catch_up(&world, &mut state).await;
         world
             .borrow_mut()
             .replicas
-            .push((state.slot, state.values.clone()));
+            .push((state.position.slot, state.data.values.clone()));
         ask(&world, Op::Wait).await;
     }
 }
@@ -348,7 +369,7 @@ async fn listed(world: &Shared, from: Name, to: Name) -> Vec<Name> {
 }
 
 /// A seal stays, and so does a record that counts for nothing: an owner who is late finds its slot taken. The others were created by the only owner who could.
-async fn collect_slots(world: &Shared, covered: u32) {
+async fn collect_slots(world: &Shared, covered: u64) {
     let mut epoch = 0;
     for name in listed(world, Name::Slot(0), Name::Slot(covered)).await {
         let superfluous = match surely(world, Op::Get(name)).await {
@@ -373,7 +394,7 @@ async fn collect_segments(world: &Shared, newest: &Manifest) {
         true => u32::MAX,
         false => newest.number,
     };
-    let to = Name::Segment(last, u32::MAX, u32::MAX);
+    let to = Name::Segment(last, u64::MAX, u32::MAX);
     let all = listed(world, Name::Segment(0, 0, 0), to).await;
     for name in all.into_iter().filter(|name| !newest.segments.contains(name)) {
         surely(world, Op::Delete(name)).await;

@@ -12,10 +12,10 @@ use super::random::Random;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A slot of the log, from 1.
-    Slot(u32),
+    Slot(u64),
     Manifest(u32),
     /// A segment: the manifest that may name it first, the epoch of its writer, and a number of its own.
-    Segment(u32, u32, u32),
+    Segment(u32, u64, u32),
 }
 
 /// What an object holds.
@@ -23,12 +23,12 @@ pub enum Name {
 pub enum Object {
     /// A write; its value is unique, and so tells who wrote it.
     Record {
-        epoch: u32,
+        epoch: u64,
         value: u32,
     },
     /// The beginning of an epoch.
     Seal {
-        epoch: u32,
+        epoch: u64,
         nonce: u32,
     },
     Manifest(Rc<Manifest>),
@@ -42,9 +42,9 @@ pub struct Manifest {
     pub number: u32,
     pub nonce: u32,
     /// Segments hold the log up to this slot.
-    pub covered: u32,
+    pub covered: u64,
     /// The last seal up to there.
-    pub epoch: u32,
+    pub epoch: u64,
     pub segments: Vec<Name>,
 }
 
@@ -77,7 +77,7 @@ pub enum Reply {
 #[derive(Default)]
 pub struct Objects {
     pub all: BTreeMap<Name, Object>,
-    pub log: BTreeMap<u32, Object>,
+    pub log: BTreeMap<u64, Object>,
 }
 
 impl Objects {
@@ -112,7 +112,7 @@ impl Objects {
 
     /// What the log means: values in order, and whether there is a hole below the last slot that counts. A record of an epoch below that of a seal before
     /// it is void.
-    pub fn truth(&self) -> Vec<(u32, u32)> {
+    pub fn truth(&self) -> Vec<(u64, u32)> {
         let (mut epoch, mut values) = (0, Vec::new());
         for (expected, (slot, object)) in (1..).zip(&self.log) {
             if *slot != expected {

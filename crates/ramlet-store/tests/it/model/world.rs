@@ -35,7 +35,7 @@ struct Request {
 /// A value that was acknowledged, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledged {
-    pub slot: u32,
+    pub slot: u64,
     pub value: u32,
 }
 
@@ -46,7 +46,7 @@ pub struct World {
     pub mutant: Mutant,
     pub acknowledged: Vec<Acknowledged>,
     /// What replicas had in all when they had applied a slot.
-    pub replicas: Vec<(u32, Vec<u32>)>,
+    pub replicas: Vec<(u64, Vec<u32>)>,
     /// What went wrong on the way.
     pub faults: Vec<String>,
     /// Prints what takes effect.

@@ -1,0 +1,345 @@
+//! A shard's log in a store: what the protocol asks, asked again while the store fails, and given up when it fails for long.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use object_store::{GetOptions, GetRange, ObjectStore, PutMode, PutPayload};
+use ramlet_memory::{Consumer, Reservation};
+
+use super::entry::{Body, Entry};
+use super::manifests::covered_from;
+use super::protocol::{
+    Apply, Created, Logged, Position, Replayed, Slots, Written, replay, settle, take_over,
+};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::layout::{MANIFESTS, manifest_number, slot_path};
+use crate::limits::{ENTRY_BYTES_MAX, LOG_PARALLEL, SMALL_ENTRY_BYTES};
+use crate::manifest::Covered;
+use crate::nonce::nonce;
+use crate::store::{Store, get, list};
+
+/// Slots for each list of the manifests.
+const RUN_MAX: usize = 64;
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a slot has, if it is small.
+enum Read {
+    Entry(Entry),
+    Absent,
+    Large,
+}
+
+/// Why nothing is asked any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// The node is shutting down.
+    Stopped,
+    /// The store failed for long, or refuses, or holds what isn't a log; or an entry couldn't be applied.
+    Failed(String),
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Halt::Stopped => f.write_str("the server is shutting down"),
+            Halt::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Halt {}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Halt {
+        Halt::Failed(error.to_string())
+    }
+}
+
+/// What became of an entry that a writer appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended {
+    /// In this slot; the position stands there.
+    At(u64),
+    /// Another writer took over, or may have. Whether the entry is in the log isn't known.
+    Fenced,
+}
+
+/// The log of one shard. Every method waits on the calling thread.
+pub struct SlotLog {
+    store: Store,
+    /// How long a failing store is asked again, in milliseconds.
+    patience_ms: AtomicU64,
+    /// Since when the store fails, and how.
+    trouble: Mutex<Option<(Instant, String)>>,
+    stopped: Arc<AtomicBool>,
+    writer: [u8; 16],
+    numbers: AtomicU64,
+    /// The newest number of a manifest that was seen, and what the manifests up to it cover.
+    known: Mutex<(u64, Covered)>,
+    _held: Reservation,
+}
+
+impl SlotLog {
+    /// Holds memory for its life: for one entry of the largest size and its copy, or for many small ones.
+    pub fn new(store: Store, memory: &Consumer, patience: Duration) -> Result<SlotLog> {
+        Ok(SlotLog {
+            _held: memory.reserve(2 * ENTRY_BYTES_MAX)?,
+            store,
+            patience_ms: AtomicU64::new(patience.as_millis() as u64),
+            trouble: Mutex::default(),
+            stopped: Arc::default(),
+            writer: u128::from_str_radix(&nonce(), 16)
+                .unwrap_or_default()
+                .to_le_bytes(),
+            numbers: AtomicU64::new(0),
+            known: Mutex::default(),
+        })
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// From now on a failing store is asked again for so long; `None`: until it answers or [`SlotLog::stop`].
+    pub fn set_patience(&self, patience: Option<Duration>) {
+        let ms = patience.map_or(u64::MAX, |patience| patience.as_millis() as u64);
+        self.patience_ms.store(ms, Ordering::Release);
+    }
+
+    /// Since when the store fails, and how; `None`: it answered the last time.
+    pub fn trouble(&self) -> Option<(Instant, String)> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn note_trouble(&self, error: Option<&StoreError>) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            None => *trouble = None,
+            Some(error) => {
+                let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                *trouble = Some((since, error.to_string()));
+            }
+        }
+    }
+
+    /// What the manifests cover that were seen by now.
+    pub fn known_covered(&self) -> Covered {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// The manifest of this number was just created.
+    pub fn note_covered(&self, number: u64, covered: Covered) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (*known).max((number, covered));
+    }
+
+    /// Nothing is asked from now on; whoever waits is answered.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Applies the log up to its end.
+    pub fn replay(
+        &self,
+        position: &mut Position,
+        apply: Apply<'_, Entry, Halt>,
+    ) -> std::result::Result<Replayed, Halt> {
+        let replaying = replay(self, position, apply);
+        self.store.wait_beside(replaying)
+    }
+
+    /// What is in a slot at the moment. It counts only once it was replayed.
+    pub fn peek(&self, slot: u64) -> std::result::Result<Option<Entry>, Halt> {
+        self.store.runtime().block_on(self.get(slot))
+    }
+
+    /// Applies the log up to its end, then begins a new epoch there. `about`: JSON of whose it is.
+    pub fn take_over(
+        &self,
+        position: &mut Position,
+        about: &Bytes,
+        apply: Apply<'_, Entry, Halt>,
+    ) -> std::result::Result<Replayed, Halt> {
+        let seal = &mut |epoch| self.entry(epoch, Body::Seal(about.clone()));
+        let taking = take_over(self, position, seal, apply);
+        self.store.wait_beside(taking)
+    }
+
+    /// Appends an entry of the epoch of `position`, which goes on to the entry's slot. One at a time.
+    pub fn append(&self, position: &mut Position, body: Body) -> std::result::Result<Appended, Halt> {
+        let entry = self.entry(position.epoch, body);
+        loop {
+            let slot = position.slot + 1;
+            let written = self.store.runtime().block_on(async {
+                let created = self.create(slot, &entry).await?;
+                settle(self, slot, &entry, created).await
+            });
+            match written? {
+                Written::Logged => {
+                    position.advance(entry.kind());
+                    return Ok(Appended::At(slot));
+                }
+                Written::Void(other) => {
+                    position.advance(other.kind());
+                }
+                Written::Fenced => return Ok(Appended::Fenced),
+            }
+        }
+    }
+
+    fn entry(&self, epoch: u64, body: Body) -> Entry {
+        Entry {
+            epoch,
+            writer: self.writer,
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            body,
+        }
+    }
+
+    /// Asks until there is an answer, or for `patience`.
+    async fn surely<T, F>(&self, ask: impl Fn() -> F) -> std::result::Result<T, Halt>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let (begun, mut pause) = (Instant::now(), PAUSE_FIRST);
+        loop {
+            if self.is_stopped() {
+                return Err(Halt::Stopped);
+            }
+            let error = match ask().await {
+                Ok(answer) => {
+                    self.note_trouble(None);
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            let patience = Duration::from_millis(self.patience_ms.load(Ordering::Acquire));
+            if error.kind() != StoreErrorKind::Failed || begun.elapsed() > patience {
+                return Err(error.into());
+            }
+            self.note_trouble(Some(&error));
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn read(&self, slot: u64) -> Result<Option<Entry>> {
+        let (path, url) = (slot_path(slot), self.store.to_string());
+        match get(self.store.inner(), &url, &path, ENTRY_BYTES_MAX).await {
+            Ok(bytes) => {
+                let at = |e: StoreError| StoreError::new(e.kind(), format!("{url}/{path}: {e}"));
+                Entry::decode(&bytes).map(Some).map_err(at)
+            }
+            Err(e) if e.kind() == StoreErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn read_small(&self, slot: u64) -> Result<Read> {
+        let (path, url) = (slot_path(slot), &self.store);
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(0..SMALL_ENTRY_BYTES)),
+            ..GetOptions::default()
+        };
+        let failed = |e: object_store::Error| StoreError::of_store(&format!("{url}/{path}"), &e);
+        let found = match self.store.inner().get_opts(&path, options).await.map_err(failed) {
+            Ok(found) => found,
+            Err(e) if e.kind() == StoreErrorKind::NotFound => return Ok(Read::Absent),
+            Err(e) => return Err(e),
+        };
+        if found.meta.size > SMALL_ENTRY_BYTES {
+            return Ok(Read::Large);
+        }
+        let bytes = found.bytes().await.map_err(failed)?;
+        let at = |e: StoreError| StoreError::new(e.kind(), format!("{url}/{path}: {e}"));
+        Entry::decode(&bytes).map(Read::Entry).map_err(at)
+    }
+
+    async fn newest(&self) -> Result<Covered> {
+        let mut head = 0;
+        list(
+            self.store.inner(),
+            &self.store.to_string(),
+            MANIFESTS,
+            &mut |listed| {
+                head = head.max(manifest_number(&listed.path).unwrap_or(0));
+                Ok(())
+            },
+        )
+        .await?;
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 == head {
+            return Ok(known.1);
+        }
+        let covered = covered_from(&self.store, head, known).await?;
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = (head, covered);
+        Ok(covered)
+    }
+}
+
+impl Slots for SlotLog {
+    type Entry = Entry;
+    type Halt = Halt;
+
+    async fn create(&self, slot: u64, entry: &Entry) -> std::result::Result<Created, Halt> {
+        if self.is_stopped() {
+            return Err(Halt::Stopped);
+        }
+        let (inner, path) = (self.store.inner(), slot_path(slot));
+        let payload = PutPayload::from_bytes(entry.encode());
+        let put = inner.put_opts(&path, payload, PutMode::Create.into()).await;
+        let Err(e) = put else {
+            self.note_trouble(None);
+            return Ok(Created::Done);
+        };
+        let error = StoreError::of_store(&format!("{}/{path}", self.store), &e);
+        match error.kind() {
+            StoreErrorKind::Exists => Ok(Created::Exists),
+            StoreErrorKind::Denied | StoreErrorKind::Unsupported => Err(error.into()),
+            _ => Ok(Created::Unknown),
+        }
+    }
+
+    async fn get(&self, slot: u64) -> std::result::Result<Option<Entry>, Halt> {
+        self.surely(|| self.read(slot)).await
+    }
+
+    async fn get_run(&self, first: u64) -> std::result::Result<(Vec<Entry>, bool), Halt> {
+        let (mut run, mut bytes) = (Vec::new(), 0);
+        while run.len() < RUN_MAX && bytes < ENTRY_BYTES_MAX / 2 {
+            let next = first + run.len() as u64;
+            let reads = (0..LOG_PARALLEL).map(|at| self.surely(move || self.read_small(next + at)));
+            for read in join_all(reads).await {
+                let entry = match read? {
+                    Read::Entry(entry) => entry,
+                    Read::Absent => return Ok((run, true)),
+                    // Its turn comes when it is the first.
+                    Read::Large if !run.is_empty() => return Ok((run, false)),
+                    Read::Large => {
+                        let large = self.get(next).await?;
+                        return Ok(large.map_or((Vec::new(), true), |entry| (vec![entry], false)));
+                    }
+                };
+                bytes += entry.bytes();
+                run.push(entry);
+            }
+        }
+        Ok((run, false))
+    }
+
+    async fn covered(&self) -> std::result::Result<u64, Halt> {
+        Ok(self.surely(|| self.newest()).await?.deleted)
+    }
+}

@@ -1,0 +1,377 @@
+"""`ramlet serve --store`: one writer, readers that follow it, and writers that take over from one that is dead, stopped, or doesn't know yet."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from harness.cgroup import CannotMake, MemoryCgroup
+from harness.http import Http
+from harness.s3 import S3
+from harness.server import Server
+
+DIM = 32
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request, tmp_path):
+    """URL of an empty store, and the environment of who uses it."""
+    if request.param == "file":
+        yield f"file://{tmp_path}/store", {}
+        return
+    with S3() as s3:
+        yield "s3://bucket/shard", s3.environment
+
+
+@pytest.fixture
+def nodes(store, tmp_path):
+    """Makes nodes, and ends them."""
+    made = []
+
+    def make(name, role, *more, memory="96MB", start=True, cgroup=None):
+        arguments = ["--store", store[0], "--role", role, "--no-probe", *more]
+        node = Server(tmp_path / name, memory=memory, arguments=arguments, environment=store[1], cgroup=cgroup)
+        made.append(node)
+        return node.start() if start else node
+
+    yield make
+    for node in made:
+        node.kill()
+
+
+def vector(seed):
+    return [b / 255 for b in random.Random(seed).randbytes(DIM)]
+
+
+def put(node, ids, collection="docs", timeout=60):
+    """The slot that the writes are in, or before."""
+    http = node.http(timeout)
+    try:
+        points = [{"id": i, "vector": vector(i), "payload": {"n": i}} for i in ids]
+        status, headers, answer = http.raw("PUT", f"/collections/{collection}/points?wait=true", json.dumps({"points": points}).encode())
+        assert status == 200 and json.loads(answer)["result"]["status"] == "completed", answer
+        return int(headers["ramlet-slot"])
+    finally:
+        http.close()
+
+
+def cluster(node):
+    http = node.http(10)
+    try:
+        return http.call("GET", "/cluster")["result"]["store"]
+    finally:
+        http.close()
+
+
+def slot_of(node):
+    return cluster(node)["slot"]
+
+
+def create(node, collection="docs"):
+    http = node.http()
+    http.call("PUT", f"/collections/{collection}", {"vectors": {"size": DIM, "distance": "Dot"}})
+    http.close()
+
+
+def asked(node, method, path, body=None, slot=None):
+    """Status, and the answer."""
+    http = node.http()
+    http.headers |= {"ramlet-slot-min": str(slot)} if slot is not None else {}
+    try:
+        status, _, answer = http.raw(method, path, None if body is None else json.dumps(body).encode())
+        return status, json.loads(answer)
+    finally:
+        http.close()
+
+
+def ids_of(node, slot, collection="docs"):
+    """All points as of a slot or later, by reads that wait for it."""
+    ids, offset = [], None
+    while True:
+        body = {"limit": 1000, "with_payload": True, **({"offset": offset} if offset is not None else {})}
+        status, answer = asked(node, "POST", f"/collections/{collection}/points/scroll", body, slot)
+        assert status == 200, answer
+        for point in answer["result"]["points"]:
+            assert point["payload"]["n"] == point["id"]
+            ids.append(point["id"])
+        offset = answer["result"]["next_page_offset"]
+        if offset is None:
+            return ids
+
+
+def test_readers_follow_a_writer(nodes):
+    writer = nodes("w", "writer")
+    create(writer)
+    put(writer, range(100))
+    readers = [nodes(f"r{n}", "reader") for n in range(2)]
+    slot = put(writer, range(100, 200))
+    for reader in readers:
+        assert ids_of(reader, slot) == list(range(200))
+        status = cluster(reader)
+        assert status["role"] == "reader" and status["writer"] == writer.url and status["fault"] is None, status
+        # What a reader answers is what the writer does.
+        body = {"query": vector(7), "limit": 10, "with_vector": True}
+        same = [asked(node, "POST", "/collections/docs/points/query", body, slot)[1]["result"] for node in (writer, reader)]
+        assert same[0] == same[1]
+    for method, path, body in [
+        ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}]}),
+        ("PUT", "/collections/other", {"vectors": {"size": 4, "distance": "Dot"}}),
+        ("DELETE", "/collections/docs", None),
+    ]:
+        status, answer = asked(readers[0], method, path, body)
+        assert status == 403 and writer.url in answer["status"]["error"], (status, answer)
+    # A slot that nobody has written is waited for, and then it is said which there is.
+    status, answer = asked(readers[0], "POST", "/collections/docs/points/count?timeout=1", {}, slot + 1000)
+    assert status == 503 and f"slot {slot + 1000} isn't here yet" in answer["status"]["error"], answer
+
+
+def test_changes_of_collections_follow(nodes):
+    writer, reader = nodes("w", "writer"), None
+    for grpc in (False, True):
+        client = QdrantClient(url=writer.url, grpc_port=writer.grpc_port, prefer_grpc=grpc, timeout=60)
+        name = f"c{int(grpc)}"
+        client.create_collection(name, {"a": models.VectorParams(size=DIM, distance=models.Distance.DOT)})
+        points = [models.PointStruct(id=i, vector={"a": vector(i)}, payload={"tag": "xy"[i % 2]}) for i in range(50)]
+        client.upsert(name, points, wait=True)
+        reader = reader or nodes("r", "reader")
+        client.create_payload_index(name, "tag", models.PayloadSchemaType.KEYWORD, wait=True)
+        client.delete(name, models.Filter(must=[models.FieldCondition(key="tag", match=models.MatchValue(value="x"))]), wait=True)
+        client.set_payload(name, {"more": 1}, points=[1, 3], wait=True)
+        client.update_collection_aliases([models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=f"a-{name}"))])
+        client.create_collection("gone", models.VectorParams(size=4, distance=models.Distance.DOT))
+        client.upsert("gone", [models.PointStruct(id=1, vector=[1, 2, 3, 4])], wait=True)
+        client.delete_collection("gone")
+        slot = slot_of(writer)
+        other = QdrantClient(url=reader.url, grpc_port=reader.grpc_port, prefer_grpc=grpc, timeout=60)
+        assert asked(reader, "POST", f"/collections/a-{name}/points/count", {"exact": True}, slot)[1]["result"]["count"] == 25
+        assert not other.collection_exists("gone")
+        for of in (client, other):
+            info = of.get_collection(name)
+            assert info.payload_schema["tag"].points == 25 and info.points_count == 25
+        both = [of.scroll(name, limit=100, with_vectors=True, with_payload=True)[0] for of in (client, other)]
+        assert both[0] == both[1]
+        client.close()
+        other.close()
+
+
+def test_a_node_begins_from_a_backup_and_goes_on_from_its_directory(nodes, tmp_path):
+    writer = nodes("w", "writer", "--store-backup-every", "5")
+    create(writer)
+    for start in range(0, 400, 20):
+        slot = put(writer, range(start, start + 20))
+    until = time.monotonic() + 30
+    while not cluster(writer)["backup_slot"]:
+        assert time.monotonic() < until, cluster(writer)
+        time.sleep(0.2)
+    fresh = nodes("fresh", "reader")
+    assert "of backup" in fresh.log() or "backup 1 of" in fresh.log(), fresh.log()
+    assert ids_of(fresh, slot) == list(range(400))
+    # Killed, it goes on where it was; so does the writer.
+    fresh.kill()
+    writer.restart(kill=True)
+    slot = put(writer, range(400, 420))
+    fresh.start()
+    assert ids_of(fresh, slot) == list(range(420))
+    # A directory that is gone is made again.
+    fresh.kill()
+    shutil.rmtree(fresh.data)
+    fresh.start()
+    assert ids_of(fresh, slot) == list(range(420))
+    # A clean end, and what came meanwhile.
+    fresh.stop()
+    writer.restart()
+    slot = put(writer, range(420, 440))
+    fresh.start()
+    assert ids_of(fresh, slot) == list(range(440))
+    for node in (writer, fresh):
+        node.stop()
+        code, said = node.check()
+        assert code == 0, said
+
+
+class Clients:
+    """Threads that write to a node one point after the other, and remember what was acknowledged, and when."""
+
+    def __init__(self, node, first, count=3):
+        self.node, self.acknowledged, self.refused, self.stop = node, [], [], threading.Event()
+        self.threads = [threading.Thread(target=self.write, args=(first + 1_000_000 * n,), daemon=True) for n in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def write(self, point):
+        while not self.stop.is_set():
+            body = json.dumps({"points": [{"id": point, "vector": vector(point), "payload": {"n": point}}]}).encode()
+            try:
+                http = Http(self.node.url, None, timeout=30)
+                status, _, answer = http.raw("PUT", "/collections/docs/points?wait=true", body)
+                http.close()
+            except OSError:
+                time.sleep(0.05)
+                continue
+            if status == 200:
+                self.acknowledged.append((time.monotonic(), point))
+                point += 1
+            else:
+                self.refused.append((status, answer))
+                time.sleep(0.05)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(60)
+        return {point for _, point in self.acknowledged}
+
+
+def test_a_killed_writer_loses_nothing(nodes):
+    first = nodes("w1", "writer")
+    create(first)
+    reader = nodes("r", "reader")
+    clients = Clients(first, 1)
+    acknowledged = set()
+    for turn in range(3):
+        time.sleep(1)
+        first.kill()
+        begun = time.monotonic()
+        acknowledged |= clients.end()
+        first = nodes(f"w{turn + 2}", "writer")
+        slot = put(first, [900_000_000 + turn])
+        assert time.monotonic() - begun < 30
+        acknowledged.add(900_000_000 + turn)
+        for node in (first, reader):
+            assert acknowledged <= set(ids_of(node, slot)), turn
+        clients = Clients(first, 10_000_000 * (turn + 1))
+    acknowledged |= clients.end()
+    assert len(acknowledged) > 50
+    slot = slot_of(first)
+    assert ids_of(first, slot) == ids_of(reader, slot)
+    assert acknowledged <= set(ids_of(reader, slot))
+    assert cluster(reader)["epoch"] == 4 and cluster(reader)["writer"] == first.url
+
+
+def test_a_writer_that_wakes_up_late_acknowledges_nothing(nodes):
+    first = nodes("w1", "writer")
+    create(first)
+    clients = Clients(first, 1)
+    time.sleep(1)
+    os.kill(first.process.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    second = nodes("w2", "writer")
+    sealed = time.monotonic()
+    slot = put(second, [900_000_000])
+    os.kill(first.process.pid, signal.SIGCONT)
+    time.sleep(2)
+    acknowledged = clients.end()
+    # What was on its way at the seal may have come before it; from the next one on all are refused.
+    late = [point for at, point in clients.acknowledged if at > sealed]
+    assert len(late) <= 3, late
+    assert clients.refused and all(status == 503 for status, _ in clients.refused), clients.refused[:3]
+    assert any(b"took over as the writer" in answer for _, answer in clients.refused), clients.refused[:3]
+    slot = max(slot, slot_of(second))
+    there = set(ids_of(second, slot))
+    assert acknowledged <= there and 900_000_000 in there
+    status, answer = asked(first, "PUT", "/collections/new", {"vectors": {"size": 4, "distance": "Dot"}})
+    assert status == 503 and second.url in answer["status"]["error"], answer
+    assert second.url in cluster(first)["fault"]
+    assert http_status(first, "/readyz") == 503
+    # It still reads, and restarted it may be a reader, or the writer again.
+    assert asked(first, "POST", "/collections/docs/points/count", {})[0] == 200
+    first.stop()
+    first.arguments[first.arguments.index("writer")] = "reader"
+    first.start()
+    assert set(ids_of(first, slot)) == there
+
+
+def test_a_writer_without_writes_learns_that_it_is_none(nodes):
+    first = nodes("w1", "writer")
+    create(first)
+    second = nodes("w2", "writer")
+    until = time.monotonic() + 20
+    while not cluster(first)["fault"]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert second.url in cluster(first)["fault"]
+    assert cluster(second)["fault"] is None
+
+
+def http_status(node, path):
+    http = node.http()
+    try:
+        return http.raw("GET", path)[0]
+    finally:
+        http.close()
+
+
+def test_from_one_machine_to_two(nodes, store, tmp_path):
+    """A directory of a server without a store becomes the writer's."""
+    with Server(tmp_path / "w") as alone:
+        create(alone)
+        put_alone(alone, range(500))
+    reader = nodes("r", "reader", start=False)
+    with pytest.raises(RuntimeError, match="is empty|no directory|no writer has begun"):
+        reader.start()
+    writer = nodes("w", "writer")
+    slot = put(writer, range(500, 510))
+    reader.start()
+    assert ids_of(reader, slot) == list(range(510))
+    # Others' directories aren't touched.
+    with Server(tmp_path / "other") as other:
+        create(other)
+    for role, name in [("writer", "other"), ("reader", "other")]:
+        with pytest.raises(RuntimeError, match="holds data that isn't of"):
+            nodes(name, role)
+
+
+def put_alone(server, ids):
+    http = server.http()
+    points = [{"id": i, "vector": vector(i), "payload": {"n": i}} for i in ids]
+    http.call("PUT", "/collections/docs/points?wait=true", {"points": points})
+    http.close()
+
+
+def test_what_a_node_cannot_do_is_said(nodes):
+    writer = nodes("w", "writer")
+    create(writer)
+    for method, path, body in [
+        ("PUT", "/collections/docs/shards", {"shard_key": "a"}),
+        ("PUT", "/collections/docs/snapshots/recover", {"location": "file:///x"}),
+    ]:
+        status, answer = asked(writer, method, path, body)
+        assert status == 400 and "on a node over a store" in answer["status"]["error"], (status, answer)
+
+
+def test_nodes_of_64_mb(nodes, store):
+    """Writer, reader and a fresh reader, each in a memory cgroup of 64 MB, with a backup on the way."""
+    try:
+        groups = [MemoryCgroup(64_000_000) for _ in range(3)]
+    except CannotMake as reason:
+        pytest.skip(f"no memory cgroup can be made here: {reason}")
+    with groups[0], groups[1], groups[2]:
+        writer = nodes("w", "writer", "--store-backup-every", "20", memory=None, cgroup=groups[0])
+        create(writer)
+        reader = nodes("r", "reader", memory=None, cgroup=groups[1])
+        for start in range(0, 12_000, 200):
+            slot = put(writer, range(start, start + 200))
+        until = time.monotonic() + 60
+        while not cluster(writer)["backup_slot"]:
+            assert time.monotonic() < until, cluster(writer)
+            time.sleep(0.2)
+        fresh = nodes("f", "reader", memory=None, cgroup=groups[2])
+        for node in (reader, fresh):
+            assert asked(node, "POST", "/collections/docs/points/count", {"exact": True}, slot)[1]["result"]["count"] == 12_000
+            assert node.alive()
+        for node in (writer, reader, fresh):
+            assert node.stop() == 0, node.log()
+
+
+def test_a_store_that_lies_is_refused(tmp_path):
+    with S3(lies=True) as s3:
+        node = Server(tmp_path / "w", arguments=["--store", "s3://bucket/shard", "--role", "writer"], environment=s3.environment)
+        with pytest.raises(RuntimeError, match="can't be trusted with data: create if absent"):
+            node.start()
+        assert not [key for key in s3.objects if "log/" in key]
