@@ -118,7 +118,7 @@ pub fn codes(vector: &VectorField, rows: Rows, most: u64) -> Vec<(Component, Cod
 /// A segment is a rest beside one of at least so many times its rows.
 const REST_SHARE: u64 = 16;
 /// Of what may be cached, files of a rest up to this part of it are cached before all else. Of wide vectors: 1,352 rows of 768 dimensions (4.2 MB) took as many reads a search
-/// as the million beside them, whose 1-bit codes serve in part (records/2026-11-29-xeon-2core/rests.txt). Of others: product codes that lack their last rows are
+/// as the million beside them, whose 1-bit codes serve in part (records/2026-11-29-xeon-2core/ladder-4.txt). Of others: product codes that lack their last rows are
 /// dearer than what a rest spares.
 const REST_ROOM_WIDE: u64 = 8;
 const REST_ROOM: u64 = 64;

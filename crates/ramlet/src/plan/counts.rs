@@ -30,11 +30,11 @@ const LARGER: f64 = 0.5;
 /// Of wide vectors they grow faster, so that as many clusters are visited of smaller ones: a power of 1.4 was measured of 3,200 and 7,734 clusters
 /// of 1M x 768 (records/adr/0061.md), this is the least with which smaller ones don't cost reads.
 const LARGER_OF_WIDE: f64 = 1.0;
-/// Of wider vectors they grow less with all rows. 250,000 and 1,000,000 of 384 dimensions: 5,997 and 11,638; of 768: 3,961 and 4,140; of 1,536: 2,194 and 4,528. What is
-/// between 384 dimensions and 768 are the sets, so it is one power for all.
+/// Of wider vectors they grow less with all rows. 250,000 and 1,000,000 of 384 dimensions: 5,997 and 11,638; of 768: 3,961 and 4,140; of 1,536: 2,194 and 4,528, in two
+/// segments.
 ///
 /// Source: records/2026-11-29-xeon-2core/held-out.txt and ladder-3.txt.
-const GROWTH_OF_WIDE: [(f64, f64); 3] = [(100.0, GROWTH), (384.0, 0.35), (1536.0, 0.35)];
+const GROWTH_OF_WIDE: [(f64, f64); 4] = [(100.0, GROWTH), (384.0, 0.48), (768.0, 0.35), (1536.0, 0.35)];
 /// And so with the dimension, of so many rows: of wider vectors of the same generator fewer must be looked at.
 ///
 /// Source: the same, 250,000 in 2,500 clusters; of 768 dimensions less, between what was found of 250,000 and of a million.

@@ -7,6 +7,7 @@
 //! | rows, codes | reads nothing, and compares more rows |
 //! | codes, extended codes | reads 1 to 2 rows |
 //! | codes, short extended codes | reads 10 to 20 rows |
+//! | codes, some of the extended codes, from 256 dimensions on | reads more rows, the fewer of these there are |
 //! | product codes with rows' numbers, in place of the two around them | reads 5 to 12 rows |
 //! | product codes | reads 30 to 60 rows |
 //! | codes, or some of them | reads tens of rows from 256 dimensions on (of fewer it would be hundreds), and the missing codes of the clusters it visits |
