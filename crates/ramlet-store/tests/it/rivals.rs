@@ -62,9 +62,12 @@ impl Rivals {
                 .retain(|number, _| !pruned.dropped.contains(number));
         } else {
             let files = self.some_files();
+            let mut tries = 0;
             let report = push(&self.store, MEMORY, 0, &mut |_| {}, &mut |push| {
                 let described = fill(push, &files)?;
-                if depth < 3 && self.below(2) == 0 {
+                tries += 1;
+                // A push that is swept again and again gives up in the end.
+                if tries < 5 && depth < 3 && self.below(2) == 0 {
                     self.step(depth + 1)?;
                 }
                 Ok(described)
