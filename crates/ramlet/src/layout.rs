@@ -340,10 +340,15 @@ fn fitted(
 const EXTENDED_PART_LEAST: u64 = 10;
 const FINEST_PART_LEAST: u64 = 80;
 
-/// Bytes of extended codes at least that must be in RAM for them to serve, of so many in all. In part they do from 256 dimensions on, where 1-bit codes are enough to be searched by.
+/// Whether extended codes serve in part: where 1-bit codes are enough to be searched by.
+pub fn extended_serve_in_part(dims: usize) -> bool {
+    dims >= WIDE
+}
+
+/// Bytes of extended codes at least that must be in RAM for them to serve, of so many in all.
 pub fn extended_least(dims: usize, bytes: u64, has_smaller: bool) -> u64 {
     match has_smaller {
-        _ if dims < WIDE => bytes,
+        _ if !extended_serve_in_part(dims) => bytes,
         true => bytes / 100 * FINEST_PART_LEAST,
         false => bytes / 100 * EXTENDED_PART_LEAST,
     }

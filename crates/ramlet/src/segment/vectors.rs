@@ -28,9 +28,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
-use ramlet_index::{
-    CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex, WIDE,
-};
+use ramlet_index::{CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
 use roaring::RoaringBitmap;
@@ -317,7 +315,8 @@ impl Files {
 
     /// Whether a component of a level serves in part.
     fn is_partial(&self, level: Level, component: Component) -> bool {
-        self.may_be_partial(level) || self.dims >= WIDE && self.partial_extended(level) == Some(component)
+        let extended = self.partial_extended(level) == Some(component);
+        self.may_be_partial(level) || extended && layout::extended_serve_in_part(self.dims)
     }
 
     /// Whether a level serves in part. Codes of one bit do where there are no product codes, which leave fewer rows to read.
