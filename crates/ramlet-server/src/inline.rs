@@ -3,7 +3,8 @@
 //! A connection's thread may hold a search slot. When a small search comes in while none waits there, it waits until what
 //! else there is to do was done once, and runs. Those that come in meanwhile go to the search threads, so that what came
 //! together is searched together; but where the last search was done sooner than another thread is woken, a few wait here.
-//! A search that took long sends the next ones to the search threads too: what waits for this thread waits for the search.
+//! A search that took long sends the next ones to the search threads too: what waits for this thread waits for the search. One that waited for the disk
+//! does so sooner: all that while the thread did nothing, and could have for others.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ramlet::{Engine, Scratch, Slot};
 
-use crate::limits::{INLINE_QUICK, INLINE_SKIPS, INLINE_TIME, INLINE_WAITING};
+use crate::limits::{INLINE_QUICK, INLINE_SKIPS, INLINE_TIME, INLINE_WAITED, INLINE_WAITING};
 
 /// The slot of a connections' thread.
 struct Inline {
@@ -85,9 +86,12 @@ impl Turn {
         INLINE.with_borrow_mut(|inline| {
             let inline = inline.as_mut()?;
             let start = Instant::now();
-            let done = inline.slot.run(job);
-            inline.limit.took(start.elapsed());
-            done
+            let (done, waits) = inline.slot.run(|scratch| {
+                let before = scratch.waits();
+                (job(scratch), scratch.waits() - before)
+            })?;
+            inline.limit.took(start.elapsed(), waits > 0);
+            Some(done)
         })
     }
 }
@@ -129,9 +133,10 @@ impl InlineLimit {
         }
     }
 
-    fn took(&mut self, time: Duration) {
+    fn took(&mut self, time: Duration, waited: bool) {
         self.was_quick = time <= INLINE_QUICK;
-        if time <= INLINE_TIME {
+        let most = if waited { INLINE_WAITED } else { INLINE_TIME };
+        if time <= most {
             self.last = 0;
             return;
         }
@@ -156,18 +161,29 @@ mod tests {
             n
         };
         assert_eq!(passed(&mut limit), 0);
-        limit.took(slow);
+        limit.took(slow, false);
         assert_eq!(passed(&mut limit), *INLINE_SKIPS.start());
-        limit.took(slow);
+        limit.took(slow, true);
         assert_eq!(passed(&mut limit), 2 * INLINE_SKIPS.start());
         for _ in 0..20 {
-            limit.took(slow);
+            limit.took(slow, false);
         }
         assert_eq!(passed(&mut limit), *INLINE_SKIPS.end());
-        limit.took(INLINE_TIME);
+        limit.took(INLINE_TIME, false);
         assert_eq!(passed(&mut limit), 0);
-        limit.took(slow);
+        limit.took(slow, false);
         assert_eq!(passed(&mut limit), *INLINE_SKIPS.start());
+    }
+
+    #[test]
+    fn searches_that_wait_for_the_disk_hold_others_up_for_less() {
+        let mut limit = InlineLimit::default();
+        limit.took(INLINE_WAITED, true);
+        assert!(limit.allows());
+        limit.took(INLINE_WAITED * 2, false);
+        assert!(limit.allows());
+        limit.took(INLINE_WAITED * 2, true);
+        assert!(!limit.allows());
     }
 
     #[test]
@@ -175,7 +191,7 @@ mod tests {
         let mut limit = InlineLimit::default();
         assert_eq!(limit.places(), 1);
         for (time, places) in [(INLINE_QUICK, INLINE_WAITING), (INLINE_QUICK * 2, 1)] {
-            limit.took(time);
+            limit.took(time, false);
             assert_eq!(limit.places(), places);
         }
     }

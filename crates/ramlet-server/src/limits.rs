@@ -250,6 +250,8 @@ pub const INLINE_LEAVES: usize = 4;
 pub const INLINE_EF: usize = 1024;
 /// After a search that took longer there, the next searches go to the search threads, ...
 pub const INLINE_TIME: Duration = Duration::from_millis(3);
+/// ... and after one that waited for the disk and took longer than this, ...
+pub const INLINE_WAITED: Duration = Duration::from_micros(500);
 /// ... this many.
 pub const INLINE_SKIPS: std::ops::RangeInclusive<u32> = 16..=4096;
 /// If the last search took no longer, so many may wait there: waking another thread and being woken costs as much.
