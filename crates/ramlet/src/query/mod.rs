@@ -72,6 +72,11 @@ impl Scratch {
         })
     }
 
+    /// How often its searches have waited for the disk.
+    pub fn waits(&self) -> u64 {
+        self.lookup.io.waits()
+    }
+
     /// From now to the end of the job times are told beside what was found ([`SearchCost`], [`Explained`]); they come from this clock.
     pub fn set_clock(&mut self, clock: Clock) {
         self.lookup.io.set_clock(Some(clock));
@@ -185,15 +190,17 @@ impl Spent {
     }
 }
 
-/// Segments, then buffers; what was compared.
+/// Segments, the largest first, then buffers; what was compared. Most of the nearest rows lie in the largest: the distance of the last of them rules out most rows of the others, whose
+/// codes then leave few to be rescored.
 fn search_all(
     context: &SearchContext<'_>,
     scratch: &mut Scratch,
     mut explained: Option<&mut Vec<Explained>>,
 ) -> Result<SearchCost> {
     let mut cost = SearchCost::default();
-    let segments = context.view.segments.len();
-    for (index, segment) in context.view.segments.iter().enumerate() {
+    let segments = &context.view.segments;
+    for index in largest_first(segments.iter().map(|view| view.segment.rows())) {
+        let segment = &segments[index];
         scratch.top.begin_segment(index as u32);
         let begun = scratch.lookup.io.now();
         let found = search_segment(context, segment, scratch)?;
@@ -201,7 +208,7 @@ fn search_all(
         add_explained(&mut explained, found, (context, begun), scratch);
     }
     for (index, memtable) in context.view.memtables.iter().enumerate() {
-        scratch.top.begin_segment((segments + index) as u32);
+        scratch.top.begin_segment((segments.len() + index) as u32);
         let begun = scratch.lookup.io.now();
         scratch.lookup.io.take_stages();
         scratch.lookup.io.enter(SearchStage::Rows);
@@ -210,6 +217,17 @@ fn search_all(
         add_explained(&mut explained, found, (context, begun), scratch);
     }
     Ok(cost)
+}
+
+/// The place of the largest of segments of so many rows, then those of the others in order.
+fn largest_first(rows: impl ExactSizeIterator<Item = u32>) -> impl Iterator<Item = usize> {
+    let places = 0..rows.len();
+    let largest = rows
+        .enumerate()
+        .max_by_key(|(_, rows)| *rows)
+        .map(|(place, _)| place);
+    let others = places.filter(move |place| Some(*place) != largest);
+    largest.into_iter().chain(others)
 }
 
 /// Adds a part that is done to what is explained, if anything is.
@@ -527,5 +545,19 @@ pub(crate) fn selected_vectors(
         VectorSelector::None => Ok(None),
         VectorSelector::All => view.vectors_of(place, None, lookup).map(Some),
         VectorSelector::Names(names) => view.vectors_of(place, Some(names), lookup).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_first;
+
+    #[test]
+    fn the_largest_segment_is_searched_first() {
+        let order = |rows: &[u32]| largest_first(rows.iter().copied()).collect::<Vec<_>>();
+        assert!(order(&[]).is_empty());
+        assert_eq!(order(&[7]), [0]);
+        assert_eq!(order(&[3, 9, 5]), [1, 0, 2]);
+        assert_eq!(order(&[1_352, 998_648]), [1, 0]);
     }
 }
