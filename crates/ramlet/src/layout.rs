@@ -152,6 +152,19 @@ pub struct Parts<T> {
     pub rows: Option<T>,
 }
 
+/// Of so many rows a search for the ten nearest, or the eighty, goes by codes; of fewer it compares all vectors.
+const SEARCHED_BY_CODES: u32 = 1_024;
+
+impl<T> Parts<T> {
+    /// The same of a rest of so many rows: not its vectors, where residual codes spare the same reads in less room. What they leave is the large segment's.
+    pub fn of_rest(self, rows: u32) -> Parts<T> {
+        match self.residual {
+            Some(_) if rows >= SEARCHED_BY_CODES => Parts { rows: None, ..self },
+            _ => self,
+        }
+    }
+}
+
 /// What of a vector is in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level<T> {
@@ -650,6 +663,29 @@ mod tests {
         };
         let slots = Slots::for_config(&config);
         Schema::new(&config, &slots).expect("a schema").vectors.remove(0)
+    }
+
+    #[test]
+    fn residual_codes_stand_for_the_vectors_of_a_rest() {
+        let with = |residual| Parts {
+            scanned: Some("signs"),
+            extended: Some("extended"),
+            low: None,
+            product: None,
+            residual,
+            rows: Some("vectors"),
+        };
+        let best = |parts: Parts<&'static str>| levels(parts)[0];
+        for residual in [Some("residual"), None] {
+            let alone = best(with(residual));
+            assert_eq!((alone.rows, alone.residual), (Some("vectors"), None));
+        }
+        let rest = best(with(Some("residual")).of_rest(1_352));
+        assert_eq!((rest.rows, rest.residual), (None, Some("residual")));
+        assert_eq!(rest.extended, Some("extended"));
+        assert_eq!(best(with(None).of_rest(1_352)).rows, Some("vectors"));
+        let few = best(with(Some("residual")).of_rest(100));
+        assert_eq!(few.rows, Some("vectors"), "all of them are compared");
     }
 
     #[test]

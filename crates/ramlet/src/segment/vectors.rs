@@ -237,13 +237,17 @@ impl Files {
     fn levels(&self) -> Vec<Level> {
         let slot = self.slot;
         let there = |component| self.file(component).map(|_| component);
-        layout::levels(layout::Parts {
+        let parts = layout::Parts {
             scanned: there(Component::Codes { slot }),
             extended: there(Component::Extended { slot }),
             low: there(Component::ExtendedLow { slot }),
             product: there(Component::Product { slot }),
             residual: there(Component::Residual { slot }),
             rows: there(Component::Vector { slot }),
+        };
+        layout::levels(match self.is_rest.load(Ordering::Relaxed) {
+            true => parts.of_rest(self.file(Component::Vector { slot }).map_or(0, RowsFile::rows)),
+            false => parts,
         })
     }
 
