@@ -123,7 +123,7 @@ struct State {
     manifest: Rc<Manifest>,
     data: Data,
     position: Position,
-    /// The first of the slots that it filled one after the other with what counts.
+    /// The first of the slots that it filled one after the other with what counts; past all: none.
     own: u64,
 }
 
@@ -205,7 +205,7 @@ async fn load(world: &Shared) -> State {
                 slot: manifest.covered,
                 epoch: manifest.epoch,
             },
-            own: manifest.covered + 1,
+            own: u64::MAX,
             manifest,
         };
     }
@@ -365,6 +365,7 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
     let mut now = load(world).await;
     catch_up(world, &mut now).await;
     let is_owner = now.position == before;
+    now.own = state.own;
     *state = now;
     is_owner
 }
