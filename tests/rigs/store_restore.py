@@ -4,7 +4,8 @@
     tests/rigs/store_restore.py --points 1000000 --dim 100 --memory 135MB
 
 A collection of random vectors is imported, pushed into a store (a directory, which is out of the page cache before each turn; or the harness's S3 server), and
-restored into empty directories. An answer counts if it is that of the server before. Seconds are from the start of the process to the answer.
+restored into empty directories. Approximate answers depend on what is in RAM: one counts if eight of its ten are those of the server
+before. Exact ones, when all is there, must be the same. Seconds are from the start of the process to the answer.
 """
 
 import argparse
@@ -39,16 +40,29 @@ def make(path, points, dim):
     return rng.standard_normal((20, dim), dtype=np.float32) + centres[:20]
 
 
-def asked(server, query):
+def asked(server, query, exact=False):
     http = server.http()
     try:
-        return http.call("POST", "/collections/docs/points/query", {"query": query.tolist(), "limit": 10})["result"]
+        return http.call("POST", "/collections/docs/points/query", {"query": query.tolist(), "limit": 10, "params": {"exact": exact}})["result"]
     finally:
         http.close()
 
 
 def ids(answer):
     return [point["id"] for point in answer["points"]]
+
+
+def imported(path, server):
+    """Returns when nothing is merged any more."""
+    done = subprocess.run([str(binary()), "import", str(path), "--collection", "docs", "--distance", "cosine", "--url", server.url])
+    if done.returncode:
+        sys.exit("the import failed")
+    path.unlink()
+    http = server.http()
+    while http.call("GET", "/collections/docs")["result"]["status"] != "green":
+        time.sleep(0.5)
+    http.close()
+    server.restart()
 
 
 def out_of_cache(directory):
@@ -65,7 +79,7 @@ def answers_from(server, begun, queries, expected):
     first = None
     for query, right in zip(queries, expected):
         got = asked(server, query)
-        if ids(got) != ids(right):
+        if len(set(ids(got)) & set(ids(right))) < 8:
             sys.exit(f"another answer than before: {got} instead of {right}")
         first = first or time.monotonic() - begun
     return first, time.monotonic() - begun
@@ -77,24 +91,22 @@ def main():
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--memory", default="135MB")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--data", type=Path, help="a directory with a collection `docs`, instead of an import")
     parser.add_argument("--store", choices=["file", "s3"], default="file")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as directory, S3() as s3:
         place = Path(directory)
         url = f"file://{place}/store" if a.store == "file" else "s3://bucket/backups"
         environment = s3.environment
-        queries = make(place / "docs.fbin", a.points, a.dim)
-        server = Server(place / "data", memory=a.memory, arguments=["--no-probe"]).start()
-        done = subprocess.run([str(binary()), "import", str(place / "docs.fbin"), "--collection", "docs", "--distance", "cosine", "--url", server.url])
-        if done.returncode:
-            sys.exit("the import failed")
-        (place / "docs.fbin").unlink()
-        http = server.http()
-        while http.call("GET", "/collections/docs")["result"]["status"] != "green":
-            time.sleep(0.5)
-        http.close()
-        server.restart()
+        if a.data:
+            queries = np.random.default_rng(1).standard_normal((20, a.dim), dtype=np.float32)
+        else:
+            queries = make(place / "docs.fbin", a.points, a.dim)
+        server = Server(a.data or place / "data", memory=a.memory, arguments=["--no-probe"]).start()
+        if not a.data:
+            imported(place / "docs.fbin", server)
         expected = [asked(server, query) for query in queries]
+        exact = [asked(server, query, True) for query in queries]
         server.stop()
         subprocess.run([str(binary()), "store", "push", str(server.data), url, "--memory", "256MB"], env=environment, check=True, stdout=subprocess.DEVNULL)
         size = sum(path.stat().st_size for path in server.data.rglob("*") if path.is_file())
@@ -109,6 +121,8 @@ def main():
             while (target / "restore.json").exists():
                 time.sleep(0.02)
             print(ROW.format("serve --restore", f"{first:.2f}", f"{all_of_them:.2f}", f"{time.monotonic() - begun:.2f}"), flush=True)
+            if [asked(restored, query, True) for query in queries] != exact:
+                sys.exit("other exact answers than before")
             restored.stop()
             shutil.rmtree(target)
             out_of_cache(place / "store") if a.store == "file" else None
