@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -21,12 +22,12 @@ DIM = 32
 
 @pytest.fixture(params=["file", "s3"])
 def store(request, tmp_path):
-    """URL of an empty store, and the environment of who uses it."""
+    """URL of an empty store, the environment of who uses it, and the server of it."""
     if request.param == "file":
-        yield f"file://{tmp_path}/store", {}
+        yield f"file://{tmp_path}/store", {}, None
         return
     with S3() as s3:
-        yield "s3://bucket/shard", s3.environment
+        yield "s3://bucket/shard", s3.environment, s3
 
 
 @pytest.fixture
@@ -333,6 +334,92 @@ def put_alone(server, ids):
     http.call("PUT", "/collections/docs/points?wait=true", {"points": points})
     http.close()
 
+
+def slots_of(store, s3):
+    """Numbers of the slots that are in the store, and the kind of each: 1 a seal, 2 a group, 3 a request."""
+    if s3:
+        with s3.lock:
+            found = {key.rsplit("/", 1)[1]: body for key, (body, _) in s3.objects.items() if "/log/" in key}
+    else:
+        found = {path.name: path.read_bytes() for path in (Path(store.removeprefix("file://")) / "log").iterdir()}
+    return {int(name): body[10] for name, body in found.items()}
+
+
+def trimmed_at_least(writer, slot):
+    until = time.monotonic() + 60
+    while cluster(writer)["deleted_slot"] < slot:
+        assert time.monotonic() < until, cluster(writer)
+        time.sleep(0.2)
+
+
+def test_the_log_is_trimmed_and_who_is_behind_begins_anew(nodes, store):
+    """Readers that sleep through backups: one that runs on, one that is started again, and a writer's old directory."""
+    trims = ["--store-backup-every", "10", "--store-keep", "1"]
+    first = nodes("w1", "writer", *trims)
+    create(first)
+    put(first, range(20))
+    runs, stopped = nodes("runs", "reader"), nodes("stopped", "reader")
+    stopped.stop()
+    first.kill()
+    writer = nodes("w2", "writer", *trims)
+    slot = put(writer, range(20, 30))
+    assert ids_of(runs, slot) == list(range(30))
+    os.kill(runs.process.pid, signal.SIGSTOP)
+    behind = slot_of(writer)
+    for turn in range(4):
+        for n in range(15):
+            slot = put(writer, [1000 + turn * 100 + n])
+        until = time.monotonic() + 60
+        while cluster(writer)["backup_slot"] < slot - 10:
+            assert time.monotonic() < until, cluster(writer)
+            time.sleep(0.2)
+    trimmed_at_least(writer, behind + 15)
+    deleted = cluster(writer)["deleted_slot"]
+    until = time.monotonic() + 20
+    while any(number <= deleted and kind != 1 for number, kind in slots_of(*store[::2]).items()):
+        assert time.monotonic() < until, (deleted, slots_of(*store[::2]))
+        time.sleep(0.2)
+    left = slots_of(*store[::2])
+    # Both seals, and what is behind the backups that stay.
+    assert sorted(number for number, kind in left.items() if kind == 1)[0] == 1 and list(left.values()).count(1) == 2, left
+    assert set(range(deleted + 1, slot + 1)) <= set(left), (deleted, left)
+    expected = ids_of(writer, slot)
+    pid = runs.process.pid
+    os.kill(pid, signal.SIGCONT)
+    for node in (runs, stopped):
+        if node is stopped:
+            node.start()
+        until = time.monotonic() + 60
+        while not (node.ready() and slot_of(node) >= slot):
+            assert time.monotonic() < until and node.alive(), node.log()
+            time.sleep(0.1)
+        assert ids_of(node, slot) == expected
+    assert runs.process.pid == pid and "begins anew" in runs.log(), runs.log()
+    assert "it is filled anew" in stopped.log(), stopped.log()
+    # The old writer's directory is behind too.
+    first.start()
+    assert "it is filled anew" in first.log(), first.log()
+    slot = put(first, [7_000_000])
+    expected = sorted([*expected, 7_000_000])
+    for node in (first, runs, stopped):
+        assert ids_of(node, slot) == expected
+    for node in (first, runs, stopped):
+        assert node.stop() == 0
+        code, said = node.check()
+        assert code == 0, said
+
+
+def test_all_is_kept_where_that_is_asked_for(nodes, store):
+    writer = nodes("w", "writer", "--store-backup-every", "5", "--store-keep", "0")
+    create(writer)
+    for n in range(20):
+        slot = put(writer, [n])
+    until = time.monotonic() + 60
+    while not cluster(writer)["backup_slot"]:
+        assert time.monotonic() < until, cluster(writer)
+        time.sleep(0.2)
+    writer.stop()
+    assert sorted(slots_of(*store[::2])) == list(range(1, slot + 1))
 
 def test_what_a_node_cannot_do_is_said(nodes):
     writer = nodes("w", "writer")

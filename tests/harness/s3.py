@@ -1,8 +1,10 @@
-"""A small server that speaks as much S3 as `ramlet store` needs, in memory. It can be told to fail, or to lie. Signatures aren't checked."""
+"""A small server that speaks as much S3 as `ramlet store` needs, in memory. It counts requests, and can be told to fail, or to lie. Signatures aren't checked."""
 
 import hashlib
 import itertools
 import threading
+import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -11,11 +13,14 @@ PAGE = 20
 
 
 class S3:
-    """`with S3() as s3`: s3.environment is what a client needs. `lies`: every create and swap wins. `fails`: one request of so many is answered 503."""
+    """`with S3() as s3`: s3.environment is what a client needs. `lies`: every create and swap wins. `fails`: one request of so many is answered 503.
+    `seconds` is how long a read of an object takes, and may be changed."""
 
-    def __init__(self, lies=False, fails=0):
-        self.objects, self.lock, self.lies, self.fails = {}, threading.Lock(), lies, fails
+    def __init__(self, lies=False, fails=0, seconds=0):
+        self.objects, self.lock, self.lies, self.fails, self.seconds = {}, threading.Lock(), lies, fails, seconds
         self.turn, self.versions, self.puts = itertools.count(1), itertools.count(1), 0
+        # By method; a list is one of its own.
+        self.requests = Counter()
         handler = type("Handler", (Handler,), {"s3": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
@@ -81,6 +86,8 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         _, bucket, key = (unquote(parts.path) + "/").split("/", 2)
         key, body = key.rstrip("/"), self.rfile.read(int(self.headers.get("content-length") or 0))
+        with self.s3.lock:
+            self.s3.requests[self.command if key else "LIST"] += 1
         if self.s3.fails and next(self.s3.turn) % self.s3.fails == 0:
             return self.refuse(503, "SlowDown")
         if bucket != "bucket":
@@ -98,6 +105,7 @@ class Handler(BaseHTTPRequestHandler):
             there = self.s3.objects.get(key)
         if not there:
             return self.refuse(404, "NoSuchKey")
+        time.sleep(self.s3.seconds)
         return self.read(*there)
 
     def read(self, body, tag):

@@ -91,6 +91,44 @@ def check_pulled(data, a, queries, expected):
     print(f"  {done.stdout.strip()}; answers as before", flush=True)
 
 
+def snapshots(a, place, vectors, changed):
+    """The same of snapshots that a server takes into a store, and of a collection that is made of one."""
+    count, dim = vectors.shape
+    store = place / "snapshots"
+    server = Server(place / "taken", memory=a.memory, arguments=["--snapshots-path", f"file://{store}"]).start()
+    http = server.http()
+    http.call("PUT", "/collections/docs", {"vectors": {"size": dim, "distance": "Euclid"}})
+    put(http, vectors, np.arange(count))
+    quiet(http)
+    held = 0
+
+    def take(name):
+        nonlocal held
+        begun = time.monotonic()
+        made = http.call("POST", "/collections/docs/snapshots")["result"]
+        seconds = time.monotonic() - begun
+        there = [path.stat().st_size for path in (store / "backup/objects").rglob("*") if path.is_file()]
+        moved, held = sum(there) - held, sum(there)
+        print(ROW.format(name, megabytes(made["size"]), megabytes(moved), f"{100 * moved / made['size']:.2f}", "", f"{seconds:.1f}", ""), flush=True)
+        return made["name"], 100 * moved / made["size"]
+
+    take("a server's snapshot into a store")
+    moved = []
+    for seed in range(a.changes):
+        put(http, changed, np.array(random.Random(seed).sample(range(count), count // 100)))
+        quiet(http)
+        name, share = take("another, one point of 100 changed")
+        moved.append(share)
+    print(f"  {sum(moved) / len(moved):.2f} % on average", flush=True)
+    take("another, nothing changed")
+    begun = time.monotonic()
+    http.call("PUT", "/collections/docs/snapshots/recover?wait=true", {"location": f"file://{store}/docs/{name}"})
+    counted = http.call("POST", "/collections/docs/points/count", {"exact": True})["result"]["count"]
+    print(f"  recovered from the store in {time.monotonic() - begun:.1f} s, {counted} points", flush=True)
+    http.close()
+    server.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=200_000)
@@ -99,6 +137,7 @@ def main():
     parser.add_argument("--changes", type=int, default=4, help="how often one point of a hundred changes")
     parser.add_argument("--url", help="the store [default: a directory]")
     parser.add_argument("--memory", default="256MB", help="of the server")
+    parser.add_argument("--snapshots", action="store_true", help="only those that a server takes into a store")
     parser.add_argument("--push-memory", default="64MB")
     a = parser.parse_args()
     rng = np.random.default_rng(1)
@@ -107,6 +146,10 @@ def main():
     changed = vectors + rng.integers(1, 3, vectors.shape).astype(vectors.dtype)
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as directory:
         place = Path(directory)
+        if a.snapshots:
+            print(f"{count} x {dim}, a directory as store, a server of {a.memory}")
+            print(ROW.format("", "MB", "MB moved", "%", "", "s", ""))
+            return snapshots(a, place, vectors, changed)
         url, memory = a.url or f"file://{place}/store", ("--memory", a.push_memory)
         server = Server(place / "data", memory=a.memory).start()
         http = server.http()

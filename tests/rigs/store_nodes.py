@@ -87,7 +87,7 @@ class Rig:
 
     def node(self, role):
         self.made += 1
-        arguments = ["--store", self.url, "--role", role, "--no-probe", "--store-backup-every", "200"]
+        arguments = ["--store", self.url, "--role", role, "--no-probe", "--store-backup-every", "200", "--store-keep", "1"]
         return Server(f"{self.directory}/n{self.made}", self.memory, arguments, environment=self.environment).start()
 
     def take_over(self):

@@ -133,9 +133,27 @@ pub struct ServeArgs {
     /// Don't measure the machine if it has no profile yet (2 s of reads in the background)
     #[arg(long)]
     pub no_probe: bool,
-    /// Snapshot directory
-    #[arg(long, value_name = "DIR")]
+    /// Snapshot directory, or a store: file:///directory or s3://bucket/prefix
+    #[arg(long, value_name = "DIR|URL")]
     pub snapshots_path: Option<PathBuf>,
+    /// Where snapshots go: local, or s3 with a bucket
+    #[arg(long, value_enum)]
+    pub snapshots_storage: Option<SnapshotsStorage>,
+    /// Bucket for snapshots, which then lie under `ramlet-snapshots/`
+    #[arg(long, value_name = "NAME")]
+    pub snapshots_s3_bucket: Option<String>,
+    /// Region of the bucket
+    #[arg(long, value_name = "NAME")]
+    pub snapshots_s3_region: Option<String>,
+    /// Key id for the bucket
+    #[arg(long, value_name = "KEY")]
+    pub snapshots_s3_access_key: Option<String>,
+    /// Secret key for the bucket
+    #[arg(long, value_name = "KEY")]
+    pub snapshots_s3_secret_key: Option<String>,
+    /// URL of a server that speaks S3
+    #[arg(long, value_name = "URL")]
+    pub snapshots_s3_endpoint: Option<String>,
     /// Leave this collection closed and its files unchanged; may be given several times
     #[arg(long, value_name = "NAME")]
     pub skip_collection: Vec<String>,
@@ -151,6 +169,9 @@ pub struct ServeArgs {
     /// Let restored collections replace existing ones
     #[arg(long)]
     pub force_snapshot: bool,
+    /// Fill an empty data directory from the newest backup in a store, and answer meanwhile
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    pub restore: Option<String>,
     /// Share the data with other nodes through a store: file:///directory or s3://bucket/prefix. The data directory is a copy then
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
@@ -163,6 +184,9 @@ pub struct ServeArgs {
     /// A writer makes a backup after so many slots of the log
     #[arg(long, value_name = "SLOTS")]
     pub store_backup_every: Option<u64>,
+    /// A writer keeps its newest backups, so many, and the log behind the oldest of them; 0: all
+    #[arg(long, value_name = "BACKUPS")]
+    pub store_keep: Option<usize>,
     /// Number of search threads
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
@@ -186,6 +210,15 @@ pub struct ServeArgs {
     pub reinit: bool,
     #[arg(long, hide = true)]
     pub stacktrace: bool,
+}
+
+/// Where snapshots go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SnapshotsStorage {
+    /// Into a directory
+    Local,
+    /// Into a bucket
+    S3,
 }
 
 /// Roles of nodes over a store.

@@ -25,7 +25,7 @@ use crate::settings::Sources;
 use crate::size::ByteSize;
 use crate::snapshots;
 #[cfg(feature = "store")]
-use crate::store::node;
+use crate::store::{node, restore};
 use crate::supervisor;
 use crate::tls_settings::TlsFiles;
 
@@ -88,6 +88,20 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         tracing::warn!("reading by pread, not by io_uring: {why}");
     }
     let ledger = Ledger::new(budget.ledger_limit());
+    // What the machine's profile is measured on.
+    let local = storage.clone();
+    #[cfg(feature = "store")]
+    let restore = restore::prepare(args.restore.as_deref(), path, &ledger)?;
+    #[cfg(feature = "store")]
+    let storage = restore
+        .as_ref()
+        .map_or(storage.clone(), |restore| restore.over(storage));
+    #[cfg(not(feature = "store"))]
+    if args.restore.is_some() {
+        return Err(anyhow!(
+            "--restore: this program was built without the feature `store`"
+        ));
+    }
     let of_store = settings.store.as_ref();
     if of_store.is_some() && (!args.snapshot.is_empty() || args.storage_snapshot.is_some()) {
         return Err(anyhow!(
@@ -110,7 +124,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         seed: seed(),
         log_file_bytes: None,
     };
-    let engine = Engine::open_without(storage.clone(), options, &args.skip_collection)
+    let engine = Engine::open_without(storage, options, &args.skip_collection)
         .with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(
@@ -155,7 +169,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.fetch = settings.snapshots_from_urls.then(snapshots::fetch);
     let audit = settings.audit.map(|audit| audit.start(&engine)).transpose()?;
     options.audit.clone_from(&audit);
-    profile::provide(storage, engine.ledger(), settings.probe, &options.machine);
+    profile::provide(local, engine.ledger(), settings.probe, &options.machine);
     #[cfg(feature = "store")]
     let shared = prepared.map(node::NodeLog::new);
     #[cfg(feature = "store")]
@@ -173,17 +187,34 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             let replayer = bound.replayer()?;
             let begun = shared.begin(&engine, &replayer, advertise.as_ref().unwrap_or(&url));
             let begun = begun.and_then(|()| shared.run(&engine, replayer));
-            Some(begun.inspect_err(|_| engine.close())?)
+            let begun = begun.inspect_err(|_| engine.close());
+            if shared.is_behind() {
+                return Err(begin_anew());
+            }
+            Some(begun?)
         }
         None => None,
     };
-    let served = runtime.block_on(serve(bound, &url));
+    #[cfg(feature = "store")]
+    let restore = restore.map(restore::Restore::run).transpose()?;
+    let ends = async {
+        #[cfg(feature = "store")]
+        if let Some(shared) = &shared {
+            return shared.falls_behind().await;
+        }
+        std::future::pending().await
+    };
+    let served = runtime.block_on(serve(bound, &url, ends));
     #[cfg(feature = "store")]
     if let Some(shared) = &shared {
         shared.stop();
     }
     // What still runs for requests hears of it, before the runtime waits for it.
     engine.close();
+    #[cfg(feature = "store")]
+    if let Some(restore) = restore {
+        restore.stop();
+    }
     drop(runtime);
     if let Some(audit) = audit {
         audit.close();
@@ -191,9 +222,26 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     #[cfg(feature = "store")]
     if let (Some(shared), Some(following)) = (shared, following) {
         let _ = following.join();
+        if shared.is_behind() {
+            return Err(begin_anew());
+        }
         shared.close();
     }
     served
+}
+
+/// This program in its own place, with its arguments: nothing of what it held stays. Returns only where that fails.
+#[cfg(feature = "store")]
+fn begin_anew() -> anyhow::Error {
+    use std::os::unix::process::CommandExt;
+
+    let failed = match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program)
+            .args(std::env::args_os().skip(1))
+            .exec(),
+        Err(e) => e,
+    };
+    anyhow!(failed).context("slots that the data directory lacks are deleted: start the server again")
 }
 
 /// Logs to standard error, what `--log` says, or `/logger` of the server.
@@ -277,7 +325,8 @@ async fn bind(options: ServerOptions) -> Result<(Bound, String)> {
     Ok((server, url))
 }
 
-async fn serve(server: Bound, url: &str) -> Result<()> {
+/// Until a signal, or `ends`.
+async fn serve(server: Bound, url: &str, ends: impl Future<Output = ()>) -> Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     say(format_args!("listening on {url}"));
     if let Some(addr) = server.grpc_addr() {
@@ -288,6 +337,7 @@ async fn serve(server: Bound, url: &str) -> Result<()> {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
+            () = ends => {}
         }
         tracing::info!("stopping");
         supervisor::tell("STOPPING=1");

@@ -11,7 +11,7 @@ use ramlet_io::system::{cgroup_memory_limit, machine};
 use ramlet_memory::BudgetRequest;
 use ramlet_server::{GrpcPort, SlowQuery};
 
-use crate::args::{self, NodeRole, ServeArgs};
+use crate::args::{self, NodeRole, ServeArgs, SnapshotsStorage};
 use crate::audit_settings::AuditSettings;
 use crate::settings::{Found, Sources};
 use crate::size::ByteSize;
@@ -24,8 +24,10 @@ pub struct Settings {
     /// Where the figure comes from, for the line that is printed at the start.
     pub memory_origin: String,
     pub data: PathBuf,
-    /// `None`: within `data`.
+    /// A directory, or the URL of a store; `None`: a directory within `data`.
     pub snapshots: Option<PathBuf>,
+    /// `None`: snapshots go to `snapshots`.
+    pub snapshots_s3: Option<SnapshotsS3>,
     pub host: String,
     pub port: u16,
     pub grpc_port: GrpcPort,
@@ -51,6 +53,16 @@ pub struct Settings {
     pub store: Option<StoreSettings>,
 }
 
+/// A bucket for snapshots, and what it is reached with; what isn't said comes from the `AWS_*` variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotsS3 {
+    pub bucket: String,
+    pub region: Option<String>,
+    pub access_key: Option<String>,
+    pub secret_key: Option<String>,
+    pub endpoint: Option<String>,
+}
+
 /// A node over a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
@@ -59,6 +71,8 @@ pub struct StoreSettings {
     pub advertise: Option<String>,
     /// Slots of the log.
     pub backup_every: u64,
+    /// Backups; 0: all.
+    pub keep: usize,
 }
 
 impl Settings {
@@ -96,6 +110,7 @@ impl Settings {
                 .snapshots_path
                 .clone()
                 .or_else(|| said.find("snapshots_path").map(|found| found.value.into())),
+            snapshots_s3: snapshots_s3(args, said)?,
             host: text(&args.host, "host").unwrap_or_else(|| "127.0.0.1".into()),
             port: port(args.port, said)?,
             grpc_port: grpc_port(args.grpc_port.as_deref(), said)?,
@@ -151,6 +166,34 @@ pub fn reached(said: &Sources) -> Result<Reached> {
     })
 }
 
+/// A bucket for snapshots, where that is asked for.
+fn snapshots_s3(args: &ServeArgs, said: &Sources) -> Result<Option<SnapshotsS3>> {
+    let storage = match (args.snapshots_storage, said.find("snapshots_storage")) {
+        (Some(storage), _) => storage,
+        (None, None) => SnapshotsStorage::Local,
+        (None, Some(found)) => SnapshotsStorage::from_str(&found.value, true)
+            .map_err(|_| found.wrong(&"it is neither local nor s3"))?,
+    };
+    let text = |flag: &Option<String>, key: &str| {
+        let told = flag.clone().or_else(|| said.find(key).map(|found| found.value));
+        told.filter(|told| !told.is_empty())
+    };
+    let bucket = text(&args.snapshots_s3_bucket, "snapshots_s3_bucket");
+    match (storage, bucket) {
+        (SnapshotsStorage::Local, _) => Ok(None),
+        (SnapshotsStorage::S3, None) => Err(anyhow!(
+            "snapshots go to S3, and no bucket is named: --snapshots-s3-bucket, or storage.snapshots_config.s3_config.bucket"
+        )),
+        (SnapshotsStorage::S3, Some(bucket)) => Ok(Some(SnapshotsS3 {
+            bucket,
+            region: text(&args.snapshots_s3_region, "snapshots_s3_region"),
+            access_key: text(&args.snapshots_s3_access_key, "snapshots_s3_access_key"),
+            secret_key: text(&args.snapshots_s3_secret_key, "snapshots_s3_secret_key"),
+            endpoint: text(&args.snapshots_s3_endpoint, "snapshots_s3_endpoint"),
+        })),
+    }
+}
+
 /// A URL and a role, or neither.
 fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
     let text =
@@ -171,6 +214,14 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
             slots.map_err(|_| found.wrong(&"it is not a number of slots"))?
         }
     };
+    let keep = match (args.store_keep, said.find("store_keep")) {
+        (Some(backups), _) => backups,
+        (None, None) => 8,
+        (None, Some(found)) => {
+            let backups = found.value.parse();
+            backups.map_err(|_| found.wrong(&"it is not a number of backups"))?
+        }
+    };
     match (text(&args.store, "store"), role) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(anyhow!("--role is for a node over a store: --store URL")),
@@ -180,6 +231,7 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
             role,
             advertise: text(&args.advertise, "advertise"),
             backup_every: backup_every.max(1),
+            keep,
         })),
     }
 }

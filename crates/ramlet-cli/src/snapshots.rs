@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet::{Engine, SnapshotFile};
-use ramlet_io::{Backend, open_best};
+use ramlet_io::{Backend, Storage, open_best};
 use ramlet_server::{ApiError, SnapshotFetch, collection_name_fault, limits};
 use ureq::Agent;
 use ureq::http::uri::InvalidUri;
 
 use crate::args::ServeArgs;
+#[cfg(feature = "store")]
+use crate::output::say;
 use crate::output::{self, many, note};
 use crate::redirect::followed;
 use crate::serve_settings::Settings;
@@ -27,14 +29,9 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Tells the engine where snapshots go, then restores what the command line names.
 pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> Result<()> {
-    let given = settings.snapshots.clone();
-    let path = given.unwrap_or_else(|| settings.data.join("snapshots"));
-    // The paths of `file://` are compared with it.
-    let path = absolute(&path).with_context(|| path.display().to_string())?;
-    let (storage, _) = open_best(&path, settings.backend)?;
-    engine
-        .set_snapshots(storage)
-        .with_context(|| path.display().to_string())?;
+    let storage = storage(engine, settings)?;
+    let location = storage.location();
+    engine.set_snapshots(storage).context(location)?;
     if let Some(file) = &args.storage_snapshot {
         let names = engine
             .recover_everything(&open(file)?, args.force_snapshot, &collection_name_fault)
@@ -49,6 +46,59 @@ pub fn prepare(engine: &Arc<Engine>, settings: &Settings, args: &ServeArgs) -> R
         restore(engine, text, args.force_snapshot).with_context(|| format!("--snapshot {text}"))?;
     }
     Ok(())
+}
+
+/// A directory, or one in a store. There, what clients send to be restored goes to the data directory all the same.
+fn storage(engine: &Arc<Engine>, settings: &Settings) -> Result<Arc<dyn Storage>> {
+    let local = settings.data.join("snapshots");
+    let path = settings.snapshots.clone().unwrap_or_else(|| local.clone());
+    let url = path.to_str().filter(|path| path.contains("://"));
+    let url = match (url, &settings.snapshots_s3) {
+        (Some(url), _) => url.to_owned(),
+        (None, Some(s3)) => format!("s3://{}/ramlet-snapshots", s3.bucket),
+        (None, None) => {
+            // The paths of `file://` are compared with it.
+            let path = absolute(&path).with_context(|| path.display().to_string())?;
+            let (storage, _) = open_best(&path, settings.backend)?;
+            return Ok(storage);
+        }
+    };
+    let local = absolute(&local).with_context(|| local.display().to_string())?;
+    let (local, _) = open_best(&local, settings.backend)?;
+    in_store(engine, settings, &url, local)
+}
+
+#[cfg(feature = "store")]
+fn in_store(
+    engine: &Arc<Engine>,
+    settings: &Settings,
+    url: &str,
+    local: Arc<dyn Storage>,
+) -> Result<Arc<dyn Storage>> {
+    use ramlet_store::{S3Options, SnapshotStore, StoreUrl, open_with};
+
+    let options = settings
+        .snapshots_s3
+        .clone()
+        .map_or_else(S3Options::default, |s3| S3Options {
+            region: s3.region,
+            access_key: s3.access_key,
+            secret_key: s3.secret_key,
+            endpoint: s3.endpoint,
+        });
+    let parsed = StoreUrl::parse(url)?;
+    let store = open_with(&parsed, true, &options)?;
+    crate::store::trusted(&store)?;
+    let ledger = engine.ledger();
+    let memory = ledger.consumer("snapshots in a store", ledger.limit());
+    let opened = SnapshotStore::open((store, &parsed), memory, local).with_context(|| url.to_owned())?;
+    say(format_args!("snapshots go to {url}"));
+    Ok(Arc::new(opened))
+}
+
+#[cfg(not(feature = "store"))]
+fn in_store(_: &Arc<Engine>, _: &Settings, url: &str, _: Arc<dyn Storage>) -> Result<Arc<dyn Storage>> {
+    bail!("snapshots can't go to {url}: this program was built without the feature `store`")
 }
 
 fn restore(engine: &Engine, text: &str, force: bool) -> Result<()> {

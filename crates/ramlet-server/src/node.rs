@@ -50,6 +50,8 @@ pub struct NodeStatus {
     pub staleness: Option<Duration>,
     /// The slot up to which the newest backup in the store reaches.
     pub covered: u64,
+    /// Slots of the log up to this one are deleted, but for those that stay for ever.
+    pub deleted: u64,
     /// Why it takes no more writes, or doesn't follow any more.
     pub fault: Option<String>,
 }
@@ -130,7 +132,8 @@ impl Node {
         let status = self.log.status();
         json!({
             "role": status.role.name(), "url": status.store, "writer": status.writer, "epoch": status.epoch, "slot": status.slot,
-            "staleness_ms": status.staleness.map(|age| age.as_millis() as u64), "backup_slot": status.covered, "fault": status.fault,
+            "staleness_ms": status.staleness.map(|age| age.as_millis() as u64), "backup_slot": status.covered,
+            "deleted_slot": status.deleted, "fault": status.fault,
         })
     }
 }

@@ -5,7 +5,7 @@
 //! | `ramlet-store` | says that this place is ours: format, version, an id of its own |
 //! | `backup/manifests/NUMBER` | what a backup consists of, or what a sweep kept; 20 digits, from 1; never deleted |
 //! | `backup/objects/EPOCH/SHA` | a chunk of a file, or a list of chunks; named by the last sweep before it was written (0: none) and its SHA-256 |
-//! | `log/SLOT` | an entry of a shard's log ([`entry`](crate::shard::Entry)); 20 digits, from 1; never deleted |
+//! | `log/SLOT` | an entry of a shard's log ([`entry`](crate::shard::Entry)); 20 digits, from 1. Seals and records that count for nothing are never deleted |
 //! | `probe/UUID/...` | what [`check`](crate::check::check) tries a store with; deleted by it |
 //!
 //! The epoch is why a sweep needs no clock and no lock. An object of an older epoch that no kept backup names is dead for ever: a later push writes
@@ -46,6 +46,11 @@ pub fn manifest_number(path: &Path) -> Option<u64> {
     number(name)
 }
 
+/// The slot of a path; `None` for any other.
+pub fn slot_number(path: &Path) -> Option<u64> {
+    number(path.as_ref().strip_prefix(LOG)?.strip_prefix('/')?)
+}
+
 /// `backup/objects/00000000000000000000/ba78..`.
 pub fn object_path(epoch: u64, sha: &Sha) -> Path {
     Path::from(format!("{OBJECTS}/{epoch:020}/{sha}"))
@@ -72,6 +77,8 @@ mod tests {
         let sha = Sha::of(b"x");
         assert_eq!(manifest_number(&manifest_path(7)), Some(7));
         assert_eq!(object_name(&object_path(3, &sha)), Some((3, sha)));
+        assert_eq!(slot_number(&slot_path(9)), Some(9));
+        assert_eq!(slot_number(&manifest_path(9)), None);
         for foreign in [
             "backup/manifests/7",
             "backup/manifests/0000000000000000000x",

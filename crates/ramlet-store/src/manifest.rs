@@ -64,8 +64,21 @@ pub struct BackupInfo {
     /// Of a running shard: how much of its log it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<Covered>,
+    /// Of a snapshot that a server took into the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotOf>,
     /// The list of files, in chunks.
     pub index: Vec<Chunk>,
+}
+
+/// A snapshot as the API names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotOf {
+    /// Of its collection, as the engine names directories; empty: of everything.
+    pub directory: String,
+    pub name: String,
+    /// Of the whole file.
+    pub sha256: String,
 }
 
 /// What a backup has of a log.
@@ -77,7 +90,7 @@ pub struct Covered {
     pub epoch: u64,
     /// It has all changes of collections up to this slot, and none behind.
     pub changes: u64,
-    /// Slots up to this one may have been deleted. Nobody deletes any yet; readers heed it already.
+    /// Slots up to this one may have been deleted.
     pub deleted: u64,
 }
 

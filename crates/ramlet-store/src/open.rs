@@ -62,8 +62,22 @@ impl fmt::Display for StoreUrl {
     }
 }
 
+/// What a store that speaks S3 is reached with; what isn't said comes from the `AWS_*` variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct S3Options {
+    pub region: Option<String>,
+    pub access_key: Option<String>,
+    pub secret_key: Option<String>,
+    pub endpoint: Option<String>,
+}
+
 /// Opens a store. `makes`: a directory that isn't there is made, in one that is.
 pub fn open(url: &StoreUrl, makes: bool) -> Result<Store> {
+    open_with(url, makes, &S3Options::default())
+}
+
+/// The same, with options.
+pub fn open_with(url: &StoreUrl, makes: bool, options: &S3Options) -> Result<Store> {
     match url {
         StoreUrl::Memory => Store::over(Arc::new(InMemory::new()), "memory:"),
         StoreUrl::Directory(path) => {
@@ -73,7 +87,7 @@ pub fn open(url: &StoreUrl, makes: bool) -> Result<Store> {
             // What is acknowledged survives a power loss.
             Store::over(Arc::new(inner.with_fsync(true)), &url.to_string())
         }
-        StoreUrl::S3 { bucket, prefix } => open_s3(url, bucket, prefix),
+        StoreUrl::S3 { bucket, prefix } => open_s3(url, (bucket, prefix), options),
     }
 }
 
@@ -97,21 +111,37 @@ fn make_directory(path: &Path, makes: bool) -> Result<()> {
 }
 
 #[cfg(feature = "s3")]
-fn open_s3(url: &StoreUrl, bucket: &str, prefix: &str) -> Result<Store> {
+fn open_s3(url: &StoreUrl, (bucket, prefix): (&str, &str), options: &S3Options) -> Result<Store> {
     use std::time::Duration;
 
     use object_store::aws::AmazonS3Builder;
     use object_store::prefix::PrefixStore;
     use object_store::{BackoffConfig, RetryConfig};
 
-    check_keys()?;
+    if options.access_key.is_none() {
+        check_keys()?;
+    }
     let retry = RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: 8,
         retry_timeout: Duration::from_secs(60),
     };
     // Endpoint, region, keys and the rest are AWS_* variables, as other tools have them.
-    let inner = AmazonS3Builder::from_env()
+    let mut builder = AmazonS3Builder::from_env();
+    if let Some(region) = &options.region {
+        builder = builder.with_region(region);
+    }
+    if let Some(key) = &options.access_key {
+        builder = builder.with_access_key_id(key);
+    }
+    if let Some(key) = &options.secret_key {
+        builder = builder.with_secret_access_key(key);
+    }
+    if let Some(endpoint) = &options.endpoint {
+        let is_plain = endpoint.starts_with("http://");
+        builder = builder.with_endpoint(endpoint).with_allow_http(is_plain);
+    }
+    let inner = builder
         .with_bucket_name(bucket)
         .with_retry(retry)
         // Not every server knows requests that delete many.
@@ -148,7 +178,7 @@ fn check_keys() -> Result<()> {
 }
 
 #[cfg(not(feature = "s3"))]
-fn open_s3(url: &StoreUrl, _: &str, _: &str) -> Result<Store> {
+fn open_s3(url: &StoreUrl, _: (&str, &str), _: &S3Options) -> Result<Store> {
     Err(StoreError::new(
         crate::StoreErrorKind::Unsupported,
         format!("{url}: this program was built without the feature `s3`"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ramlet_memory::{Consumer, Reservation};
@@ -14,21 +15,9 @@ use crate::layout::object_path;
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::manifest::{self, BackupInfo, Entry};
 use crate::push::{ledger, parallel};
+use crate::restore::{Restoring, may_wait};
 use crate::store::{self, Store};
-
-/// Where files go.
-pub trait Target {
-    /// The file of that name and length, and whether it was there: of one that was, what fits is kept.
-    fn open(&self, name: &str, bytes: u64) -> io::Result<(Box<dyn TargetFile>, bool)>;
-}
-
-/// A file that is written in pieces, in any order.
-pub trait TargetFile {
-    fn read_at(&mut self, out: &mut [u8], at: u64) -> io::Result<()>;
-    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// What was written is on the disk.
-    fn sync(&mut self) -> io::Result<()>;
-}
+use crate::target::{Target, TargetFile};
 
 /// How far a pull is, and in the end what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,6 +98,21 @@ impl<'a> Pull<'a> {
     /// Names of the files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| file.name.as_str())
+    }
+
+    /// Writes the files that a server needs before it begins, unless `has_begun` says that one did; the others are made, and fetched while it answers.
+    pub fn run_beside(
+        mut self,
+        target: &dyn Target,
+        has_begun: bool,
+        progress: &mut dyn FnMut(&Pulled),
+    ) -> Result<Arc<Restoring>> {
+        let (waiting, first) = self.files.into_iter().partition(may_wait);
+        self.files = first;
+        if !has_begun {
+            self.run(target, progress)?;
+        }
+        Restoring::begin(self.store, waiting, self._held, target, &self.memory)
     }
 
     /// Writes all files. What was written before and is right stays.

@@ -18,8 +18,13 @@ use crate::hash::Sha;
 use crate::index::{self, Chunk, FileIndex, is_name};
 use crate::known::Known;
 use crate::layout::object_path;
-use crate::limits::{CHUNK_BYTES_MAX, MEMORY_MIN, NAMES_MAX, PARALLEL_MAX, PROCESS_BYTES, TRIES_MAX};
-use crate::manifest::{self, BackupInfo, BackupKind, Covered, Entry, History, Manifest, Published};
+use crate::limits::{
+    CHUNK_BYTES_MAX, MEMORY_MIN, NAMES_MAX, PARALLEL_BESIDE_MAX, PARALLEL_MAX, PROCESS_BYTES, TRIES_MAX,
+};
+use crate::manifest::{
+    self, BackupInfo, BackupKind, Covered, Entry, History, Manifest, Published, SnapshotOf,
+};
+use crate::shard::{may_follow, newest_covered_before};
 use crate::store::Store;
 
 const READ_BYTES: usize = 1 << 20;
@@ -51,7 +56,7 @@ pub struct PushReport {
 
 /// A push under way. Files come one after the other, each front to back.
 pub struct Push<'a> {
-    store: &'a Store,
+    store: Store,
     history: History,
     known: Known,
     memory: Consumer,
@@ -63,8 +68,11 @@ pub struct Push<'a> {
     buf: Vec<u8>,
     _buf_held: Reservation,
     report: PushReport,
-    progress: &'a mut dyn FnMut(&PushReport),
+    progress: Option<Progress<'a>>,
 }
+
+/// Is told how far a push is.
+pub type Progress<'a> = &'a mut (dyn FnMut(&PushReport) + Send);
 
 struct OpenFile {
     index: FileIndex,
@@ -78,6 +86,8 @@ pub struct Described {
     pub collections: Vec<String>,
     /// Of a running shard.
     pub covered: Option<Covered>,
+    /// Of a snapshot that a server took.
+    pub snapshot: Option<SnapshotOf>,
 }
 
 /// The bytes of a ledger for so much memory in all.
@@ -103,7 +113,7 @@ pub fn push(
     store: &Store,
     memory: u64,
     created: u64,
-    progress: &mut dyn FnMut(&PushReport),
+    progress: Progress<'_>,
     fill: &mut dyn FnMut(&mut Push<'_>) -> Result<Described>,
 ) -> Result<PushReport> {
     let ledger = ledger(memory)?;
@@ -115,12 +125,12 @@ pub fn push_within(
     store: &Store,
     memory: &Consumer,
     created: u64,
-    progress: &mut dyn FnMut(&PushReport),
+    progress: Progress<'_>,
     fill: &mut dyn FnMut(&mut Push<'_>) -> Result<Described>,
 ) -> Result<PushReport> {
     store.claim()?;
     for _ in 0..TRIES_MAX {
-        let mut push = Push::begin(store, memory.clone(), progress)?;
+        let mut push = Push::begin(store, memory.clone(), Some(&mut *progress))?;
         let described = fill(&mut push)?;
         if let Some(report) = push.finish(described, created)? {
             return Ok(report);
@@ -165,17 +175,23 @@ fn open(storage: &Arc<dyn Storage>, name: &str) -> Result<Arc<dyn ReadFile>> {
     })
 }
 
+impl Push<'static> {
+    /// One that nobody is told of, and that its owner ends by [`Push::finish`].
+    pub(crate) fn owned(store: &Store, memory: Consumer) -> Result<Push<'static>> {
+        let mut push = Push::begin(store, memory, None)?;
+        // Beside a server's own work.
+        push.parallel = push.parallel.min(PARALLEL_BESIDE_MAX);
+        Ok(push)
+    }
+}
+
 impl<'a> Push<'a> {
-    fn begin(
-        store: &'a Store,
-        memory: Consumer,
-        progress: &'a mut dyn FnMut(&PushReport),
-    ) -> Result<Push<'a>> {
+    fn begin(store: &Store, memory: Consumer, progress: Option<Progress<'a>>) -> Result<Push<'a>> {
         let buf_held = memory.reserve((CHUNK_BYTES_MAX + READ_BYTES) as u64)?;
         let parallel = parallel(&memory, CHUNK_BYTES_MAX as u64);
         let history = manifest::history(store)?;
         Ok(Push {
-            store,
+            store: store.clone(),
             known: Known::read(store, &history, &memory)?,
             history,
             parallel,
@@ -274,7 +290,9 @@ impl<'a> Push<'a> {
                 epoch
             }
         };
-        (self.progress)(&self.report);
+        if let Some(progress) = &mut self.progress {
+            progress(&self.report);
+        }
         Ok(Chunk {
             sha,
             epoch,
@@ -286,7 +304,14 @@ impl<'a> Push<'a> {
         while self.tasks.len() >= self.parallel {
             self.wait_for_one()?;
         }
-        let held = self.memory.reserve(CHUNK_BYTES_MAX as u64)?;
+        let held = loop {
+            match self.memory.reserve(CHUNK_BYTES_MAX as u64) {
+                Ok(held) => break held,
+                // Somebody else took it: what is on its way gives some back.
+                Err(_) if !self.tasks.is_empty() => self.wait_for_one()?,
+                Err(refused) => return Err(refused.into()),
+            }
+        };
         self.report.sent_chunks += 1;
         self.report.sent_bytes += bytes.len() as u64;
         let (inner, path) = (self.store.inner(), object_path(epoch, &sha));
@@ -310,7 +335,7 @@ impl<'a> Push<'a> {
     }
 
     /// Sends the list and takes a number; `None` where a sweep took one in between.
-    fn finish(mut self, described: Described, created: u64) -> Result<Option<PushReport>> {
+    pub(crate) fn finish(mut self, described: Described, created: u64) -> Result<Option<PushReport>> {
         let encoded_held = self.memory.reserve(self.files_held.bytes())?;
         let encoded = index::encode(&self.files);
         let mut list = Vec::new();
@@ -324,6 +349,13 @@ impl<'a> Push<'a> {
         let mut collections = described.collections;
         let collection_count = collections.len() as u64;
         collections.truncate(NAMES_MAX);
+        let covered = described.covered;
+        if let Some(mine) = covered
+            && let Some((_, newest)) = newest_covered_before(&self.store, &self.history)?
+            && let Some(newest) = newest.covered
+        {
+            may_follow(&self.store, newest, mine)?;
+        }
         let entry = Entry::Backup(BackupInfo {
             of: described.of,
             collections,
@@ -332,19 +364,25 @@ impl<'a> Push<'a> {
             bytes: self.report.bytes,
             chunks: self.report.chunks - list.len() as u64,
             sent_bytes: self.report.sent_bytes,
-            covered: described.covered,
+            covered,
+            snapshot: described.snapshot,
             index: list,
         });
         // Whoever took the number made a backup: there is an end to that.
         loop {
             let manifest = Manifest::next(&self.history, created, entry.clone());
-            match manifest::publish(self.store, &manifest)? {
+            match manifest::publish(&self.store, &manifest)? {
                 Published::Done => {
                     self.report.number = manifest.number;
                     return Ok(Some(self.report));
                 }
                 Published::Taken(other) => match other.entry {
-                    Entry::Backup(_) => self.history.head = manifest.number,
+                    Entry::Backup(info) => {
+                        if let (Some(other), Some(mine)) = (info.covered, covered) {
+                            may_follow(&self.store, other, mine)?;
+                        }
+                        self.history.head = manifest.number;
+                    }
                     Entry::Sweep(_) => return Ok(None),
                 },
             }

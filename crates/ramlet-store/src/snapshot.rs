@@ -13,10 +13,38 @@ use crate::push::Push;
 /// The bytes of a snapshot, taken as they come, and verified.
 pub struct SnapshotPush<'p, 'a> {
     push: &'p mut Push<'a>,
+    frames: Frames,
+}
+
+impl<'p, 'a> SnapshotPush<'p, 'a> {
+    /// Into a file of that name.
+    pub fn begin(push: &'p mut Push<'a>, name: &str) -> Result<SnapshotPush<'p, 'a>> {
+        push.begin_file(name)?;
+        Ok(SnapshotPush {
+            push,
+            frames: Frames::new(),
+        })
+    }
+
+    /// The next bytes. Fails where they are no snapshot, or a damaged one.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.frames.write(self.push, bytes)
+    }
+
+    /// Ends the file: all frames were there.
+    pub fn end(self) -> Result<()> {
+        self.frames.end()?;
+        self.push.end_file().map(|_| ())
+    }
+}
+
+/// Where the bytes of a snapshot are in its frames.
+pub(crate) struct Frames {
     expected: Expected,
     /// Of a head that isn't whole yet.
     head: Vec<u8>,
     frames: u32,
+    created: Option<u64>,
 }
 
 enum Expected {
@@ -26,56 +54,59 @@ enum Expected {
     Nothing,
 }
 
-impl<'p, 'a> SnapshotPush<'p, 'a> {
-    /// Into a file of that name.
-    pub fn begin(push: &'p mut Push<'a>, name: &str) -> Result<SnapshotPush<'p, 'a>> {
-        push.begin_file(name)?;
-        Ok(SnapshotPush {
-            push,
+impl Frames {
+    pub(crate) fn new() -> Frames {
+        Frames {
             expected: Expected::Header,
             head: Vec::with_capacity(HEADER_BYTES),
             frames: 0,
-        })
+            created: None,
+        }
     }
 
-    /// The next bytes. Fails where they are no snapshot, or a damaged one.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+    /// Seconds since 1970, as the header says.
+    pub(crate) fn created(&self) -> Option<u64> {
+        self.created
+    }
+
+    /// The next bytes, on their way into `push`.
+    pub(crate) fn write(&mut self, push: &mut Push<'_>, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let taken = match &self.expected {
-                Expected::Header => self.take_head(bytes, HEADER_BYTES)?,
-                Expected::Head => self.take_head(bytes, FRAME_BYTES)?,
-                Expected::Body { .. } => self.take_body(bytes)?,
+                Expected::Header => self.take_head(bytes, HEADER_BYTES),
+                Expected::Head => self.take_head(bytes, FRAME_BYTES),
+                Expected::Body { .. } => self.take_body(push, bytes)?,
                 // Zeros to the end of the page.
                 Expected::Nothing => bytes.len(),
             };
-            self.push.write(&bytes[..taken])?;
-            self.after()?;
+            push.write(&bytes[..taken])?;
+            self.after(push)?;
             bytes = &bytes[taken..];
         }
         Ok(())
     }
 
-    /// Ends the file: all frames were there.
-    pub fn end(self) -> Result<()> {
+    /// Fails where a frame is missing.
+    pub(crate) fn end(&self) -> Result<()> {
         match self.expected {
-            Expected::Nothing => self.push.end_file().map(|_| ()),
+            Expected::Nothing => Ok(()),
             _ => Err(StoreError::corrupt("the snapshot is cut off")),
         }
     }
 
-    fn take_head(&mut self, bytes: &[u8], length: usize) -> Result<usize> {
+    fn take_head(&mut self, bytes: &[u8], length: usize) -> usize {
         let taken = bytes.len().min(length - self.head.len());
         self.head.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
+        taken
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> Result<usize> {
+    fn take_body(&mut self, push: &mut Push<'_>, bytes: &[u8]) -> Result<usize> {
         let Expected::Body { frame, left, crc } = &mut self.expected else {
             unreachable!("a body is expected");
         };
         // Before its first byte: what was in front of it is a chunk of its own.
         if *left == frame.bytes && has_chunks_of_its_own(frame) {
-            self.push.end_chunk()?;
+            push.end_chunk()?;
         }
         let taken = bytes.len().min((*left).try_into().unwrap_or(usize::MAX));
         crc.update(&bytes[..taken]);
@@ -84,11 +115,11 @@ impl<'p, 'a> SnapshotPush<'p, 'a> {
     }
 
     /// Goes on to what follows, where something is whole.
-    fn after(&mut self) -> Result<()> {
+    fn after(&mut self, push: &mut Push<'_>) -> Result<()> {
         let damaged = |e: ramlet_format::FormatError| StoreError::corrupt(format!("the snapshot: {e}"));
         match &self.expected {
             Expected::Header if self.head.len() == HEADER_BYTES => {
-                Header::decode(&self.head).map_err(damaged)?;
+                self.created = Header::decode(&self.head).map_err(damaged)?.created;
                 self.expected = Expected::Head;
                 self.head.clear();
             }
@@ -109,7 +140,7 @@ impl<'p, 'a> SnapshotPush<'p, 'a> {
             Expected::Body { frame, left: 0, crc } => {
                 frame.verify_crc(crc.value()).map_err(damaged)?;
                 if has_chunks_of_its_own(frame) {
-                    self.push.end_chunk()?;
+                    push.end_chunk()?;
                 }
                 self.expected = Expected::Head;
             }

@@ -155,15 +155,7 @@ impl Store {
 
     /// Removes many objects, some at once.
     pub fn delete_all(&self, paths: Vec<Path>) -> Result<()> {
-        let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
-        let mut deleted = self.inner.delete_stream(paths);
-        while let Some(next) = self.runtime.block_on(deleted.next()) {
-            match next {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(StoreError::of_store(&format!("deleting in {}", self.url), &e)),
-            }
-        }
-        Ok(())
+        self.runtime.block_on(delete(self.inner(), &self.url, paths))
     }
 
     /// Tells `each` all objects in a folder and below, in any order.
@@ -273,6 +265,19 @@ pub(crate) async fn list(
             path: location,
             bytes: size,
         })?;
+    }
+    Ok(())
+}
+
+/// Removes many objects, some at once; that one isn't there is no failure.
+pub(crate) async fn delete(inner: Arc<dyn ObjectStore>, url: &str, paths: Vec<Path>) -> Result<()> {
+    let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
+    let mut deleted = inner.delete_stream(paths);
+    while let Some(next) = deleted.next().await {
+        match next {
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(e) => return Err(StoreError::of_store(&format!("deleting in {url}"), &e)),
+        }
     }
     Ok(())
 }

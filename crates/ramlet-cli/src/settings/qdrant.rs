@@ -37,7 +37,6 @@ const fn foreign(key: &'static str, why: &'static str, same: &'static [&'static 
 const ALONE: &str = "Ramlet is one process and has no cluster";
 const PER_COLLECTION: &str = "this is set when a collection is created; the planner chooses what isn't set";
 const BOUNDED: &str = "the memory budget limits threads and queues";
-const ON_DISK: &str = "snapshots are stored on a local disk";
 const PAGE: &str = "the page at /dashboard is part of the binary";
 const NOT_BUILT: &str = "not implemented";
 
@@ -91,8 +90,6 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
     foreign("storage.update_concurrency", BOUNDED, &[]),
     foreign("storage.update_queue_size", BOUNDED, &[]),
     foreign("storage.performance", BOUNDED, &[]),
-    foreign("storage.snapshots_config", ON_DISK, &[]),
-    foreign("storage.snapshots_config.snapshots_storage", ON_DISK, &["local"]),
     foreign("service.max_workers", BOUNDED, &[]),
     foreign("service.hardware_reporting", NOT_BUILT, &["false"]),
     foreign("service.metrics_prefix", NOT_BUILT, &[""]),

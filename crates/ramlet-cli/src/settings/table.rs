@@ -51,11 +51,42 @@ pub const SETTINGS: &[Setting] = &[
         Some("storage.snapshots_path"),
         "snapshots in the data directory",
     ),
+    setting(
+        "snapshots_storage",
+        Some("storage.snapshots_config.snapshots_storage"),
+        "local",
+    ),
+    setting(
+        "snapshots_s3_bucket",
+        Some("storage.snapshots_config.s3_config.bucket"),
+        "",
+    ),
+    setting(
+        "snapshots_s3_region",
+        Some("storage.snapshots_config.s3_config.region"),
+        "`AWS_REGION`",
+    ),
+    setting(
+        "snapshots_s3_access_key",
+        Some("storage.snapshots_config.s3_config.access_key"),
+        "`AWS_ACCESS_KEY_ID`",
+    ),
+    setting(
+        "snapshots_s3_secret_key",
+        Some("storage.snapshots_config.s3_config.secret_key"),
+        "`AWS_SECRET_ACCESS_KEY`",
+    ),
+    setting(
+        "snapshots_s3_endpoint",
+        Some("storage.snapshots_config.s3_config.endpoint_url"),
+        "`AWS_ENDPOINT`",
+    ),
     setting("snapshots_from_urls", None, "false"),
     setting("store", None, ""),
     setting("role", None, ""),
     setting("advertise", None, "the address that it listens on"),
     setting("store_backup_every", None, "1000"),
+    setting("store_keep", None, "8"),
     setting(
         "threads",
         Some("storage.performance.max_search_threads"),
@@ -115,13 +146,14 @@ mod tests {
     }
 
     /// Actions of a single start, and the sources of settings.
-    const FLAGS_ALONE: [&str; 12] = [
+    const FLAGS_ALONE: [&str; 13] = [
         "config",
         "config_dir",
         "skip_collection",
         "snapshot",
         "storage_snapshot",
         "force_snapshot",
+        "restore",
         "disable_telemetry",
         "uri",
         "bootstrap",

@@ -4,6 +4,7 @@ pub mod node;
 mod progress;
 mod pull;
 mod push;
+pub mod restore;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -99,7 +100,7 @@ fn check(store: &Store, json: bool) -> Result<()> {
 }
 
 /// The same, told only where it fails.
-fn trusted(store: &Store) -> Result<()> {
+pub fn trusted(store: &Store) -> Result<()> {
     let findings = ramlet_store::check(store, &mut |_| {})?;
     refuse(store, &findings)
 }

@@ -1,9 +1,10 @@
 //! `ramlet serve --store`: a node whose writes are in a store before they are acknowledged, or that follows them.
 //!
 //! The data directory is a copy. `store.json` in it says of which store, and up to which slot it surely is. A node without one begins from the newest
-//! backup of the store, and the log behind it. Groups of changes are told apart by their numbers, changes of collections by those of the collections: so what
+//! backup of the store, and the log behind it; so does one that finds its slots gone, also while it runs: then the process begins anew. Groups of changes are told apart by their numbers, changes of collections by those of the collections: so what
 //! a directory has beyond its slot is passed over when it is replayed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,14 @@ use ramlet_io::PAGE;
 use ramlet_memory::{Consumer, Ledger};
 use ramlet_server::{NodeStatus, Replayer, Role, SharedLog};
 use ramlet_store::shard::{
-    Appended, Body, Bytes, Covered, Effect, Entry, Halt, Position, Replayed, SlotLog, newest_covered,
+    Appended, Body, Bytes, Covered, Effect, Entry, Halt, Position, Replayed, SlotLog, deletable,
+    newest_covered,
 };
 use ramlet_store::{
-    BackupKind, Described, Pull, Push, Store, StoreError, StoreErrorKind, StoreUrl, push_within,
+    BackupKind, Described, Pull, Push, Store, StoreError, StoreErrorKind, StoreUrl, prune_shard, push_within,
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use super::{now, pull, trusted};
 use crate::args::NodeRole;
@@ -84,6 +87,7 @@ pub struct Prepared {
     /// The directory had data before the store did.
     adopts: bool,
     backup_every: u64,
+    keep: usize,
 }
 
 /// Opens the store and fills the directory, where it is empty. Before the engine opens it.
@@ -126,6 +130,7 @@ pub fn prepare(
         changes: 0,
         adopts: false,
         backup_every: settings.backup_every,
+        keep: settings.keep,
     };
     prepared.fill()?;
     Ok(prepared)
@@ -147,6 +152,7 @@ impl Prepared {
                 self.store()
             );
         }
+        let newest = newest_covered(self.store())?;
         match state {
             Some(state) if state.filling.is_none() => {
                 self.position = Position {
@@ -154,10 +160,20 @@ impl Prepared {
                     epoch: state.epoch,
                 };
                 self.changes = state.changes;
-                return Ok(());
+                let gone = newest.as_ref().and_then(|(_, info)| info.covered);
+                let gone = gone.map_or(0, |covered| covered.deleted);
+                if gone <= state.slot {
+                    return Ok(());
+                }
+                say(format_args!(
+                    "{} is at slot {} of {}, and slots up to {gone} are deleted: it is filled anew",
+                    self.dir.display(),
+                    state.slot,
+                    self.store()
+                ));
             }
             None if self.has_data()? => {
-                let is_new = newest_covered(self.store())?.is_none() && self.log.peek(1)?.is_none();
+                let is_new = newest.is_none() && self.log.peek(1)?.is_none();
                 if self.role == Role::Writer && is_new {
                     self.adopts = true;
                     return Ok(());
@@ -170,20 +186,26 @@ impl Prepared {
             }
             _ => {}
         }
-        let newest = newest_covered(self.store())?;
         if newest.is_none() && self.role == Role::Reader && self.log.peek(1)?.is_none() {
             bail!("{}: no writer has begun there yet", self.store());
         }
         fs::create_dir_all(&self.dir).with_context(|| self.dir.display().to_string())?;
         let number = newest.as_ref().map_or(0, |(number, _)| *number);
-        if state.as_ref().and_then(|state| state.filling) != Some(number) {
-            self.clear()?;
-            self.write_state(Some(number))?;
+        self.write_state(Some(number))?;
+        self.position = Position::default();
+        self.changes = 0;
+        if newest.is_none() {
+            self.clear(&HashSet::new())?;
         }
         if let Some((number, info)) = newest {
             let begun = Instant::now();
             let covered = info.covered.unwrap_or_default();
             let pull = Pull::within(self.store(), Some(number), &self.memory)?;
+            // What a filling of a backup before left is mostly of this one too.
+            let _held = self
+                .memory
+                .reserve(pull.names().map(|name| name.len() as u64 + 64).sum())?;
+            self.clear(&pull.names().collect())?;
             let pulled = pull.run(&pull::Files(self.dir.clone()), &mut |_| {})?;
             pull::sync_dirs(&self.dir)?;
             say(format_args!(
@@ -227,14 +249,28 @@ impl Prepared {
         Ok(own.map(|entry| entry.path()))
     }
 
-    /// Removes what a filling of another backup left.
-    fn clear(&self) -> Result<()> {
+    /// Removes files of the engine but those that are named, as `file` or `directory/file`.
+    fn clear(&self, kept: &HashSet<&str>) -> Result<()> {
+        let directories: HashSet<&str> = kept
+            .iter()
+            .filter_map(|name| Some(name.split_once('/')?.0))
+            .collect();
         for path in self.own_entries()? {
-            let removed = match path.is_dir() {
-                true => fs::remove_dir_all(&path),
-                false => fs::remove_file(&path),
-            };
-            removed.with_context(|| path.display().to_string())?;
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if directories.contains(name) {
+                for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
+                    let entry = entry?;
+                    let file = entry.file_name();
+                    if !kept.contains(&*format!("{name}/{}", file.to_string_lossy())) {
+                        remove(&entry.path())?;
+                    }
+                }
+            } else if !kept.contains(name) {
+                remove(&path)?;
+            }
         }
         Ok(())
     }
@@ -263,6 +299,14 @@ impl Prepared {
             },
         )
     }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    removed.with_context(|| path.display().to_string())
 }
 
 fn write_state(dir: &Path, state: &State) -> Result<()> {
@@ -295,11 +339,15 @@ pub struct NodeLog {
     dir: PathBuf,
     id: String,
     backup_every: u64,
+    keep: usize,
     adopts: bool,
     known: Mutex<Known>,
     /// Held while a writer appends.
     appending: Mutex<Position>,
     stopped: AtomicBool,
+    /// Its slots are gone.
+    is_behind: AtomicBool,
+    behind: Notify,
 }
 
 impl NodeLog {
@@ -312,6 +360,7 @@ impl NodeLog {
             dir: prepared.dir,
             id: prepared.id,
             backup_every: prepared.backup_every,
+            keep: prepared.keep,
             adopts: prepared.adopts,
             known: Mutex::new(Known {
                 position,
@@ -324,7 +373,24 @@ impl NodeLog {
             }),
             appending: Mutex::new(position),
             stopped: AtomicBool::new(false),
+            is_behind: AtomicBool::new(false),
+            behind: Notify::new(),
         })
+    }
+
+    /// Slots that this directory lacks are gone: the process is to begin anew, and fills it then.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Acquire)
+    }
+
+    /// Waits until [`NodeLog::is_behind`].
+    pub async fn falls_behind(&self) {
+        self.behind.notified().await;
+    }
+
+    fn fall_behind(&self) {
+        self.is_behind.store(true, Ordering::Release);
+        self.behind.notify_one();
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -453,8 +519,9 @@ impl NodeLog {
             }
         };
         if replayed? == Replayed::Behind {
+            self.fall_behind();
             bail!(
-                "{}: a backup covers slots that this directory lacks; start the node with an empty directory",
+                "{}: slots that this directory lacks are deleted",
                 self.log.store()
             );
         }
@@ -574,10 +641,9 @@ impl NodeLog {
                     READER_POLL
                 }
                 Ok(Some(Replayed::Behind)) => {
-                    self.fault(
-                        "a backup covers slots that this node lacks: restart it with an empty directory",
-                    );
-                    WRITER_POLL
+                    self.fault("slots that this node lacks are deleted: it begins anew from a backup");
+                    self.fall_behind();
+                    return;
                 }
                 Err(Halt::Stopped) => return,
                 Err(Halt::Failed(why)) => {
@@ -615,7 +681,30 @@ impl NodeLog {
                 Err(e) if self.is_stopped() => tracing::debug!("{e:#}"),
                 Err(e) => tracing::warn!("no backup: {e:#}"),
             }
+            if let Err(e) = self.drop_old() {
+                tracing::warn!("old backups and slots stay for now: {e:#}");
+            }
         }
+    }
+
+    /// Deletes backups of this log and slots that aren't kept.
+    fn drop_old(&self) -> Result<()> {
+        if self.keep == 0 {
+            return Ok(());
+        }
+        let trimmed = self.log.trim(&self.memory)?;
+        // A sweep reads the lists of all backups that stay.
+        let most = 2 * self.keep;
+        let pruned = prune_shard(self.log.store(), (self.keep, most), &self.memory, now()?)?;
+        let pruned = pruned.unwrap_or_default();
+        tracing::info!(
+            slots = trimmed.deleted,
+            seals = trimmed.kept,
+            backups = pruned.dropped.len(),
+            objects = pruned.deleted_objects,
+            "deleted"
+        );
+        Ok(())
     }
 
     /// A writer that nobody gives a write learns here that it is one no more.
@@ -634,11 +723,15 @@ impl NodeLog {
     fn push(&self, engine: &Engine) -> Result<(u64, u64)> {
         let _held = self.memory.reserve(COPY_BYTES as u64)?;
         let position = self.known().position;
+        let deleted = match self.keep {
+            0 => self.log.known_covered().deleted,
+            keep => deletable(self.log.store(), keep)?,
+        };
         let covered = Covered {
             slot: before(position, self.role).slot,
             epoch: position.epoch,
             changes: position.slot,
-            deleted: self.log.known_covered().deleted,
+            deleted,
         };
         let collections = engine.collection_names();
         let report = push_within(self.log.store(), &self.memory, now()?, &mut |_| {}, &mut |push| {
@@ -659,6 +752,7 @@ impl NodeLog {
                 of: BackupKind::Directory,
                 collections: collections.clone(),
                 covered: Some(covered),
+                snapshot: None,
             })
         })?;
         self.log.note_covered(report.number, covered);
@@ -728,6 +822,7 @@ impl SharedLog for NodeLog {
                 Role::Writer => None,
             },
             covered: self.log.known_covered().slot,
+            deleted: self.log.known_covered().deleted,
             fault: known.fault.clone().or_else(|| self.trouble()),
         }
     }

@@ -19,7 +19,7 @@ use crate::import::api::Api;
 use crate::output::{self, many, note};
 
 /// The one file of a backup of a running server.
-pub const SNAPSHOT: &str = "everything.snapshot";
+pub use ramlet_store::limits::SNAPSHOT_FILE as SNAPSHOT;
 
 /// What is backed up.
 pub enum Source {
@@ -83,6 +83,7 @@ fn directory(store: &Store, storage: &Arc<dyn Storage>, memory: u64) -> Result<P
                 of: BackupKind::Directory,
                 collections: inventory.collections.clone(),
                 covered: None,
+                snapshot: None,
             })
         },
     );
@@ -129,6 +130,7 @@ fn snapshot(api: &Api, push: &mut Push<'_>) -> Result<Described> {
         of: BackupKind::Snapshot,
         collections,
         covered: None,
+        snapshot: None,
     })
 }
 

@@ -95,7 +95,7 @@ impl Location {
     fn parse(text: &str, fetch: Option<&SnapshotFetch>) -> ApiResult<Location> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(ApiError::format(format!(
-                "location: {text:?} is no URL; file:///..., http://... and https://... are"
+                "location: {text:?} is no URL; file:///..., s3://..., http://... and https://... are"
             )));
         };
         let bad = |what: String| ApiError::new(StatusCode::BAD_REQUEST, format!("Bad request: {what}"));
@@ -116,6 +116,8 @@ impl Location {
                      or upload the file"
                 ))),
             },
+            // Only that of the server's own snapshots is read.
+            "s3" => Ok(Location::Path(text.to_owned())),
             other => Err(bad(format!("URLs of the scheme {other} are not supported"))),
         }
     }
@@ -547,6 +549,7 @@ mod tests {
         };
         assert_eq!(path("file:///a/b%20c.snapshot"), Ok("/a/b c.snapshot".into()));
         assert_eq!(path("FILE://localhost/a"), Ok("/a".into()));
+        assert_eq!(path("s3://bucket/a/b"), Ok("s3://bucket/a/b".into()));
         for bad in [
             "file://host/a",
             "file://a",

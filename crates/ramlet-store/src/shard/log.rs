@@ -1,6 +1,7 @@
 //! A shard's log in a store: what the protocol asks, asked again while the store fails, and given up when it fails for long.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,17 +16,21 @@ use super::manifests::covered_from;
 use super::protocol::{
     Apply, Created, Logged, Position, Replayed, Slots, Written, replay, settle, take_over,
 };
+use super::trim::{Trim, Trimmed, trim};
 use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::layout::{MANIFESTS, manifest_number, slot_path};
-use crate::limits::{ENTRY_BYTES_MAX, LOG_PARALLEL, SMALL_ENTRY_BYTES};
+use crate::layout::{LOG, MANIFESTS, manifest_number, slot_number, slot_path};
+use crate::limits::{ENTRY_BYTES_MAX, LOG_PARALLEL, SMALL_ENTRY_BYTES, TRIM_SLOTS_MAX};
 use crate::manifest::Covered;
 use crate::nonce::nonce;
-use crate::store::{Store, get, list};
+use crate::store::{Listed, Store, delete, get, list};
 
 /// Slots for each list of the manifests.
 const RUN_MAX: usize = 64;
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+#[expect(clippy::reversed_empty_ranges, reason = "no slot")]
+const NONE: RangeInclusive<u64> = 1..=0;
 
 /// What a slot has, if it is small.
 enum Read {
@@ -81,6 +86,8 @@ pub struct SlotLog {
     numbers: AtomicU64,
     /// The newest number of a manifest that was seen, and what the manifests up to it cover.
     known: Mutex<(u64, Covered)>,
+    /// Slots that this process filled one after the other with entries that count.
+    own: Mutex<RangeInclusive<u64>>,
     _held: Reservation,
 }
 
@@ -98,6 +105,7 @@ impl SlotLog {
                 .to_le_bytes(),
             numbers: AtomicU64::new(0),
             known: Mutex::default(),
+            own: Mutex::new(NONE),
         })
     }
 
@@ -189,6 +197,7 @@ impl SlotLog {
             match written? {
                 Written::Logged => {
                     position.advance(entry.kind());
+                    self.note_own(slot);
                     return Ok(Appended::At(slot));
                 }
                 Written::Void(other) => {
@@ -197,6 +206,29 @@ impl SlotLog {
                 Written::Fenced => return Ok(Appended::Fenced),
             }
         }
+    }
+
+    fn note_own(&self, slot: u64) {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = if *own.end() + 1 == slot {
+            *own.start()
+        } else {
+            slot
+        };
+        *own = first..=slot;
+    }
+
+    /// Deletes the entries that a published manifest says may be deleted, but for those that stay for ever.
+    pub fn trim(&self, memory: &Consumer) -> std::result::Result<Trimmed, Halt> {
+        let numbers = TRIM_SLOTS_MAX * 2 * size_of::<u64>();
+        let _held = memory
+            .reserve(numbers as u64 + ENTRY_BYTES_MAX)
+            .map_err(StoreError::from)?;
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.store.runtime().block_on(async {
+            let last = self.covered().await?;
+            trim(self, last, &own).await
+        })
     }
 
     fn entry(&self, epoch: u64, body: Body) -> Entry {
@@ -341,5 +373,41 @@ impl Slots for SlotLog {
 
     async fn covered(&self) -> std::result::Result<u64, Halt> {
         Ok(self.surely(|| self.newest()).await?.deleted)
+    }
+}
+
+impl Trim for SlotLog {
+    async fn present(&self, after: u64, last: u64) -> std::result::Result<Vec<u64>, Halt> {
+        let is_asked = |slot: &u64| (after + 1..=last).contains(slot);
+        self.surely(|| async {
+            let mut slots = Vec::new();
+            let cut = |slots: &mut Vec<u64>| {
+                slots.sort_unstable();
+                slots.truncate(TRIM_SLOTS_MAX);
+            };
+            let each = &mut |listed: Listed| {
+                slots.extend(slot_number(&listed.path).filter(is_asked));
+                if slots.len() >= 2 * TRIM_SLOTS_MAX {
+                    cut(&mut slots);
+                }
+                Ok(())
+            };
+            list(self.store.inner(), &self.store.to_string(), LOG, each).await?;
+            cut(&mut slots);
+            Ok(slots)
+        })
+        .await
+    }
+
+    async fn delete(&self, slots: Vec<u64>) -> std::result::Result<(), Halt> {
+        let url = self.store.to_string();
+        for some in slots.chunks(RUN_MAX) {
+            self.surely(|| {
+                let paths = some.iter().map(|slot| slot_path(*slot)).collect();
+                delete(self.store.inner(), &url, paths)
+            })
+            .await?;
+        }
+        Ok(())
     }
 }

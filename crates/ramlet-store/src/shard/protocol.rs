@@ -49,6 +49,10 @@ pub enum Rule {
     SealProof,
     /// A slot that could be read counts only if no manifest covers it.
     ReadProof,
+    /// Seals are never deleted.
+    KeptSeals,
+    /// Records that count for nothing are never deleted.
+    KeptVoid,
 }
 
 /// The store, as the protocol asks it.

@@ -1,10 +1,9 @@
 //! Backups: pushed, pulled, cut off, damaged, swept.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -60,6 +59,7 @@ pub fn fill(push: &mut Push<'_>, files: &Files) -> Result<Described> {
         of: BackupKind::Directory,
         collections: vec!["docs".into()],
         covered: None,
+        snapshot: None,
     })
 }
 
@@ -70,34 +70,40 @@ pub fn pushed(store: &Store, files: &Files) -> Result<PushReport> {
 /// Files in memory, of which the writes after so many fail.
 #[derive(Default)]
 pub struct MemoryTarget {
-    files: RefCell<BTreeMap<String, Rc<RefCell<Vec<u8>>>>>,
-    writes_left: Rc<Cell<usize>>,
+    files: Mutex<BTreeMap<String, Shared>>,
+    writes_left: Arc<AtomicUsize>,
 }
 
-struct MemoryFile(Rc<RefCell<Vec<u8>>>, Rc<Cell<usize>>);
+type Shared = Arc<Mutex<Vec<u8>>>;
+
+struct MemoryFile(Shared, Arc<AtomicUsize>);
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic")
+}
 
 impl MemoryTarget {
     pub fn new() -> MemoryTarget {
         let target = MemoryTarget::default();
-        target.writes_left.set(usize::MAX);
+        target.writes_left.store(usize::MAX, Ordering::Relaxed);
         target
     }
 
     pub fn contents(&self) -> Files {
-        let files = self.files.borrow();
+        let files = held(&self.files);
         let all = files
             .iter()
-            .map(|(name, bytes)| (name.clone(), bytes.borrow().clone()));
+            .map(|(name, bytes)| (name.clone(), held(bytes).clone()));
         all.collect()
     }
 }
 
 impl Target for MemoryTarget {
     fn open(&self, name: &str, bytes: u64) -> io::Result<(Box<dyn TargetFile>, bool)> {
-        let mut files = self.files.borrow_mut();
+        let mut files = held(&self.files);
         let was_there = files.contains_key(name);
         let file = files.entry(name.to_owned()).or_default();
-        file.borrow_mut().resize(bytes as usize, 0);
+        held(file).resize(bytes as usize, 0);
         Ok((
             Box::new(MemoryFile(file.clone(), self.writes_left.clone())),
             was_there,
@@ -108,16 +114,16 @@ impl Target for MemoryTarget {
 impl TargetFile for MemoryFile {
     fn read_at(&mut self, out: &mut [u8], at: u64) -> io::Result<()> {
         let at = at as usize;
-        out.copy_from_slice(&self.0.borrow()[at..at + out.len()]);
+        out.copy_from_slice(&held(&self.0)[at..at + out.len()]);
         Ok(())
     }
 
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let left = self.1.get().checked_sub(1);
-        self.1
-            .set(left.ok_or_else(|| io::Error::other("the disk is full"))?);
+        let left = self.1.load(Ordering::Relaxed).checked_sub(1);
+        let left = left.ok_or_else(|| io::Error::other("the disk is full"))?;
+        self.1.store(left, Ordering::Relaxed);
         let at = at as usize;
-        self.0.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        held(&self.0)[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
@@ -210,10 +216,10 @@ fn a_pull_that_died_goes_on() {
     let files = sample();
     pushed(&store, &files).expect("it is pushed");
     let target = MemoryTarget::new();
-    target.writes_left.set(10);
+    target.writes_left.store(10, Ordering::Relaxed);
     let error = pull(&store, None, &target).expect_err("no room");
     assert!(error.to_string().contains("the disk is full"), "{error}");
-    target.writes_left.set(usize::MAX);
+    target.writes_left.store(usize::MAX, Ordering::Relaxed);
     let pulled = pull(&store, None, &target).expect("it is whole");
     assert!(pulled.kept_bytes > 5 << 20, "{pulled:?}");
     assert_eq!(pulled.kept_bytes + pulled.fetched_bytes, pulled.bytes);
@@ -384,6 +390,7 @@ fn damage_isnt_backed_up() {
                 of: BackupKind::Directory,
                 collections: vec![],
                 covered: None,
+                snapshot: None,
             })
         })
     };
@@ -450,6 +457,7 @@ fn pushed_snapshot(store: &Store, bytes: &[u8], piece: usize) -> Result<PushRepo
             of: BackupKind::Snapshot,
             collections: vec![],
             covered: None,
+            snapshot: None,
         })
     })
 }

@@ -1,11 +1,15 @@
-//! A log in a store: writers that fence each other, readers that follow, answers that are lost.
+//! A log in a store: writers that fence each other, readers that follow, answers that are lost, slots that are deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::memory::InMemory;
 use ramlet_memory::Ledger;
-use ramlet_store::shard::{Appended, Body, Bytes, Effect, Entry, Halt, Position, Replayed, SlotLog};
+use ramlet_store::layout::{slot_number, slot_path};
+use ramlet_store::shard::{
+    Appended, Body, Bytes, Covered, Effect, Entry, Halt, Position, Replayed, SlotLog, Trimmed, deletable,
+};
+use ramlet_store::{BackupKind, Described, Listed, StoreErrorKind, prune_shard, push_within};
 
 use crate::wrapped::{Lie, store};
 
@@ -137,4 +141,111 @@ fn what_is_no_entry_is_refused() {
     assert!(matches!(writer.append(1), Err(Halt::Failed(_))));
     log.stop();
     assert_eq!(log.peek(1), Err(Halt::Stopped));
+}
+
+/// A backup that says so of the log.
+fn back_up(inner: &Arc<InMemory>, slot: u64, deleted: u64) -> Result<u64, StoreErrorKind> {
+    let store = store(inner, Lie::None);
+    let memory = Ledger::new(64 << 20).consumer("backup", u64::MAX);
+    let pushed = push_within(&store, &memory, 0, &mut |_| {}, &mut |push| {
+        push.begin_file("CATALOG-000000000001")?;
+        push.write(b"a catalog")?;
+        push.end_file()?;
+        Ok(Described {
+            of: BackupKind::Directory,
+            collections: vec![],
+            covered: Some(Covered {
+                slot,
+                epoch: 2,
+                changes: slot,
+                deleted,
+            }),
+            snapshot: None,
+        })
+    });
+    pushed.map(|report| report.number).map_err(|e| e.kind())
+}
+
+fn slots_there(inner: &Arc<InMemory>) -> Vec<u64> {
+    let mut slots = Vec::new();
+    let each = &mut |listed: Listed| {
+        slots.extend(slot_number(&listed.path));
+        Ok(())
+    };
+    store(inner, Lie::None).list("log", each).expect("a list");
+    slots.sort_unstable();
+    slots
+}
+
+#[test]
+fn seals_and_void_records_outlive_the_slots_that_count() {
+    let inner = Arc::new(InMemory::new());
+    store(&inner, Lie::None).claim().expect("an empty place");
+    let memory = Ledger::new(64 << 20).consumer("trim", u64::MAX);
+    let (mut first, mut second) = (Process::new(&inner, Lie::None), Process::new(&inner, Lie::None));
+    first.follow(true);
+    for lsn in 1..10 {
+        assert_eq!(first.append(lsn), Ok(Appended::At(lsn + 1)));
+    }
+    second.follow(true);
+    // The first writer's last record comes late.
+    let late = Entry {
+        epoch: 1,
+        writer: [7; 16],
+        number: 10,
+        body: Body::Request(Bytes::from_static(b"{}")),
+    };
+    let path = slot_path(12);
+    store(&inner, Lie::None).put(&path, late.encode()).expect("a put");
+    for lsn in 11..20 {
+        assert_eq!(second.append(lsn), Ok(Appended::At(lsn + 2)));
+    }
+    // Nothing says yet that anything may go.
+    for log in [&first.log, &second.log] {
+        assert_eq!(log.trim(&memory), Ok(Trimmed::default()));
+    }
+    assert_eq!(back_up(&inner, 18, 15), Ok(1));
+    let trimmed = second.log.trim(&memory);
+    assert_eq!(trimmed, Ok(Trimmed { deleted: 12, kept: 3 }));
+    assert_eq!(slots_there(&inner), [1, 11, 12, 16, 17, 18, 19, 20, 21]);
+    // Anybody may, and finds it done.
+    let trimmed = first.log.trim(&memory);
+    assert_eq!(trimmed, Ok(Trimmed { deleted: 0, kept: 3 }));
+    assert_eq!(first.append(2), Ok(Appended::Fenced));
+    assert_eq!(second.append(20), Ok(Appended::At(22)));
+    let reader = log_of(&inner, Lie::None);
+    let nothing = &mut |_: Position, _: Effect, _: &Entry| Ok(());
+    for slot in [0, 5, 14] {
+        let mut position = Position { slot, epoch: 1 };
+        assert_eq!(
+            reader.replay(&mut position, nothing),
+            Ok(Replayed::Behind),
+            "{slot}"
+        );
+    }
+    let mut position = Position { slot: 18, epoch: 2 };
+    assert_eq!(reader.replay(&mut position, nothing), Ok(Replayed::AtEnd));
+    assert_eq!(position.slot, 22);
+}
+
+#[test]
+fn backups_of_a_log_only_go_forward() {
+    let inner = Arc::new(InMemory::new());
+    let store = store(&inner, Lie::None);
+    for (slot, deleted, number) in [(10, 0, 1), (20, 0, 2), (20, 10, 3), (35, 10, 4)] {
+        assert_eq!(back_up(&inner, slot, deleted), Ok(number));
+    }
+    // A writer that was taken over, and is late.
+    for (slot, deleted) in [(30, 20), (40, 9), (0, 0)] {
+        assert_eq!(back_up(&inner, slot, deleted), Err(StoreErrorKind::Exists));
+    }
+    for (keep, expected) in [(1, 35), (2, 20), (3, 20), (4, 10), (5, 10), (100, 10)] {
+        assert_eq!(deletable(&store, keep), Ok(expected), "{keep}");
+    }
+    let memory = Ledger::new(64 << 20).consumer("prune", u64::MAX);
+    assert_eq!(prune_shard(&store, (2, 5), &memory, 0), Ok(None));
+    let pruned = prune_shard(&store, (2, 4), &memory, 0)
+        .expect("a sweep")
+        .expect("enough");
+    assert_eq!((pruned.kept, pruned.dropped), (vec![3, 4], vec![1, 2]));
 }

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use ramlet_store::shard::{
-    Created, Effect, Kind, Logged, Position, Replayed, Rule, Slots, Written, replay, settle, take_over,
+    Created, Effect, Kind, Logged, Position, Replayed, Rule, Slots, Trim, Written, replay, settle, take_over,
+    trim,
 };
 
 use super::Mutant;
@@ -67,7 +68,7 @@ impl Slots for Asked<'_> {
     }
 
     async fn covered(&self) -> Result<u64, Never> {
-        Ok(newest(self.0).await.covered)
+        Ok(newest(self.0).await.deleted)
     }
 
     fn breaks(&self, rule: Rule) -> bool {
@@ -75,8 +76,28 @@ impl Slots for Asked<'_> {
             Rule::ReadBack => Mutant::WriterWithoutReadBack,
             Rule::SealProof => Mutant::TakerWithoutProof,
             Rule::ReadProof => Mutant::ReaderWithoutProof,
+            Rule::KeptSeals => Mutant::CollectorDeletesSeals,
+            Rule::KeptVoid => Mutant::CollectorDeletesVoid,
         };
         is(self.0, mutant)
+    }
+}
+
+impl Trim for Asked<'_> {
+    async fn present(&self, after: u64, last: u64) -> Result<Vec<u64>, Never> {
+        let names = listed(self.0, Name::Slot(after + 1), Name::Slot(last)).await;
+        let slots = names.into_iter().take(BATCH).map(|name| match name {
+            Name::Slot(slot) => slot,
+            other => panic!("{other:?} among slots"),
+        });
+        Ok(slots.collect())
+    }
+
+    async fn delete(&self, slots: Vec<u64>) -> Result<(), Never> {
+        for slot in slots {
+            surely(self.0, Op::Delete(Name::Slot(slot))).await;
+        }
+        Ok(())
     }
 }
 
@@ -102,6 +123,8 @@ struct State {
     manifest: Rc<Manifest>,
     data: Data,
     position: Position,
+    /// The first of the slots that it filled one after the other with what counts; past all: none.
+    own: u64,
 }
 
 #[derive(Clone, Default)]
@@ -182,6 +205,7 @@ async fn load(world: &Shared) -> State {
                 slot: manifest.covered,
                 epoch: manifest.epoch,
             },
+            own: u64::MAX,
             manifest,
         };
     }
@@ -216,7 +240,10 @@ async fn begin(world: &Shared) -> State {
             nonce: world.borrow_mut().unique(),
         };
         match sure(take_over(&Asked(world), position, seal, apply).await) {
-            Replayed::AtEnd => return state,
+            Replayed::AtEnd => {
+                state.own = state.position.slot + 1;
+                return state;
+            }
             Replayed::Behind => state = load(world).await,
         }
     }
@@ -230,9 +257,10 @@ pub async fn node(world: Shared) {
     }
     let mut state = begin(&world).await;
     for _ in 0..ACTIONS {
-        let action = world.borrow_mut().random.below(4);
+        let action = world.borrow_mut().random.below(9);
         let goes_on = match action {
-            0 => flush(&world, &mut state).await,
+            0 | 1 => flush(&world, &mut state).await,
+            2 => trim_own(&world, &state).await,
             _ => write(&world, &mut state).await,
         };
         if !goes_on {
@@ -272,6 +300,7 @@ async fn write(world: &Shared, state: &mut State) -> bool {
                 }
                 Written::Void(object) => {
                     state.apply(world, &object);
+                    state.own = state.position.slot + 1;
                     waiting.push_back(value);
                     is_behind_void = true;
                 }
@@ -286,9 +315,13 @@ async fn write(world: &Shared, state: &mut State) -> bool {
 /// Writes what is in no segment as one, and a manifest that names it; now and then all segments become one.
 async fn flush(world: &Shared, state: &mut State) -> bool {
     let number = state.manifest.number + 1;
-    let (nonce, merges) = {
+    let (nonce, merges, keeps) = {
         let mut world = world.borrow_mut();
-        (world.unique(), world.random.below(3) == 0)
+        (
+            world.unique(),
+            world.random.below(3) == 0,
+            world.random.below(2) == 0,
+        )
     };
     let (mut segments, values) = match merges {
         true => (Vec::new(), state.data.values.clone()),
@@ -308,6 +341,11 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
         number,
         nonce,
         covered: state.position.slot,
+        // The log behind the manifest before stays, or only that behind this one.
+        deleted: match keeps {
+            true => state.manifest.covered,
+            false => state.position.slot,
+        },
         epoch: state.position.epoch,
         segments,
     });
@@ -327,8 +365,16 @@ async fn flush(world: &Shared, state: &mut State) -> bool {
     let mut now = load(world).await;
     catch_up(world, &mut now).await;
     let is_owner = now.position == before;
+    now.own = state.own;
     *state = now;
     is_owner
+}
+
+/// Deletes slots as the owner, or as one that believes to be it.
+async fn trim_own(world: &Shared, state: &State) -> bool {
+    let last = newest(world).await.deleted;
+    sure(trim(&Asked(world), last, &(state.own..=state.position.slot)).await);
+    true
 }
 
 /// Reads along, and says what it had at each slot.
@@ -349,7 +395,7 @@ pub async fn collector(world: Shared) {
     loop {
         ask(&world, Op::Wait).await;
         let newest = newest(&world).await;
-        collect_slots(&world, newest.covered).await;
+        sure(trim(&Asked(&world), newest.deleted, &(u64::MAX..=u64::MAX)).await);
         collect_segments(&world, &newest).await;
         if newest.number > 0 {
             let older = Name::Manifest(newest.number - 1);
@@ -366,26 +412,6 @@ async fn listed(world: &Shared, from: Name, to: Name) -> Vec<Name> {
     };
     names.sort();
     names
-}
-
-/// A seal stays, and so does a record that counts for nothing: an owner who is late finds its slot taken. The others were created by the only owner who could.
-async fn collect_slots(world: &Shared, covered: u64) {
-    let mut epoch = 0;
-    for name in listed(world, Name::Slot(0), Name::Slot(covered)).await {
-        let superfluous = match surely(world, Op::Get(name)).await {
-            Reply::Found(Object::Seal { epoch: sealed, .. }) => {
-                epoch = epoch.max(sealed);
-                is(world, Mutant::CollectorDeletesSeals)
-            }
-            Reply::Found(Object::Record { epoch: of, .. }) => {
-                of == epoch || is(world, Mutant::CollectorDeletesVoid)
-            }
-            _ => false,
-        };
-        if superfluous {
-            surely(world, Op::Delete(name)).await;
-        }
-    }
 }
 
 async fn collect_segments(world: &Shared, newest: &Manifest) {

@@ -43,6 +43,8 @@ pub struct Manifest {
     pub nonce: u32,
     /// Segments hold the log up to this slot.
     pub covered: u64,
+    /// Slots up to this one may be deleted.
+    pub deleted: u64,
     /// The last seal up to there.
     pub epoch: u64,
     pub segments: Vec<Name>,
