@@ -89,8 +89,6 @@ struct Partial {
     name: String,
     bytes: u64,
     chunks: Vec<(u64, Chunk)>,
-    /// It lay there before this process began.
-    was_there: bool,
     state: Mutex<State>,
     arrived: Condvar,
     is_whole: AtomicBool,
@@ -99,6 +97,8 @@ struct Partial {
 
 struct State {
     file: Box<dyn TargetFile>,
+    /// It lay there before this process began, and what lies in it may be right.
+    was_there: bool,
     chunks: Vec<Presence>,
     left: usize,
 }
@@ -151,25 +151,35 @@ impl Partial {
             Ok(()) => Presence::Here,
             Err(_) => Presence::Unknown,
         };
-        let mut done = done;
-        if done.is_ok() {
-            state.left -= 1;
-            if state.left == 0 {
-                done = state.file.sync().map_err(|e| self.failed(&e));
-                self.is_whole.store(done.is_ok(), Ordering::Release);
-            }
-            restoring
-                .present
-                .fetch_add(self.chunks[at].1.bytes.into(), Ordering::Relaxed);
-        }
+        let done = done.and_then(|()| self.arrive(restoring, &mut state, at));
         self.arrived.notify_all();
         done
+    }
+
+    /// Counts a chunk; the last one brings the file to the disk.
+    fn arrive(&self, restoring: &Restoring, state: &mut State, at: usize) -> Result<()> {
+        let bytes = u64::from(self.chunks[at].1.bytes);
+        restoring.present.fetch_add(bytes, Ordering::Relaxed);
+        state.left -= 1;
+        if state.left > 0 {
+            return Ok(());
+        }
+        let synced = state.file.sync();
+        self.is_whole.store(synced.is_ok(), Ordering::Release);
+        synced.map_err(|e| {
+            // The kernel may have dropped any of it, and says so once: all is fetched and written again.
+            state.was_there = false;
+            state.left = state.chunks.len();
+            state.chunks.fill(Presence::Unknown);
+            restoring.present.fetch_sub(self.bytes, Ordering::Relaxed);
+            self.failed(&e)
+        })
     }
 
     fn bring(&self, restoring: &Restoring, number: usize) -> Result<()> {
         let _buffer = restoring.buffers.take();
         let (at, chunk) = &self.chunks[number];
-        if self.was_there {
+        if self.state().was_there {
             let mut bytes = vec![0; chunk.bytes as usize];
             let read = self.state().file.read_at(&mut bytes, *at);
             read.map_err(|e| self.failed(&e))?;
@@ -217,6 +227,7 @@ impl Restoring {
             }
             let state = State {
                 file,
+                was_there,
                 left: chunks.len(),
                 chunks: vec![Presence::Unknown; chunks.len()],
             };
@@ -224,7 +235,6 @@ impl Restoring {
                 name: index.name.clone(),
                 bytes: index.bytes,
                 chunks,
-                was_there,
                 state: Mutex::new(state),
                 arrived: Condvar::new(),
                 is_whole: AtomicBool::new(false),

@@ -67,16 +67,21 @@ pub fn pushed(store: &Store, files: &Files) -> Result<PushReport> {
     push(store, MEMORY, 0, &mut |_| {}, &mut |push| fill(push, files))
 }
 
-/// Files in memory, of which the writes after so many fail.
+/// Files in memory, of which the writes after so many fail, and the first syncs: these lose what was written, as a kernel does.
 #[derive(Default)]
 pub struct MemoryTarget {
     files: Mutex<BTreeMap<String, Shared>>,
     writes_left: Arc<AtomicUsize>,
+    failing_syncs: Arc<AtomicUsize>,
 }
 
 type Shared = Arc<Mutex<Vec<u8>>>;
 
-struct MemoryFile(Shared, Arc<AtomicUsize>);
+struct MemoryFile {
+    bytes: Shared,
+    writes_left: Arc<AtomicUsize>,
+    failing_syncs: Arc<AtomicUsize>,
+}
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no panic")
@@ -87,6 +92,14 @@ impl MemoryTarget {
         let target = MemoryTarget::default();
         target.writes_left.store(usize::MAX, Ordering::Relaxed);
         target
+    }
+
+    pub fn spoil(&self, name: &str, at: usize) {
+        held(&held(&self.files)[name])[at] ^= 1;
+    }
+
+    pub fn fail_syncs(&self, count: usize) {
+        self.failing_syncs.store(count, Ordering::Relaxed);
     }
 
     pub fn contents(&self) -> Files {
@@ -105,7 +118,11 @@ impl Target for MemoryTarget {
         let file = files.entry(name.to_owned()).or_default();
         held(file).resize(bytes as usize, 0);
         Ok((
-            Box::new(MemoryFile(file.clone(), self.writes_left.clone())),
+            Box::new(MemoryFile {
+                bytes: file.clone(),
+                writes_left: self.writes_left.clone(),
+                failing_syncs: self.failing_syncs.clone(),
+            }),
             was_there,
         ))
     }
@@ -114,21 +131,26 @@ impl Target for MemoryTarget {
 impl TargetFile for MemoryFile {
     fn read_at(&mut self, out: &mut [u8], at: u64) -> io::Result<()> {
         let at = at as usize;
-        out.copy_from_slice(&held(&self.0)[at..at + out.len()]);
+        out.copy_from_slice(&held(&self.bytes)[at..at + out.len()]);
         Ok(())
     }
 
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let left = self.1.load(Ordering::Relaxed).checked_sub(1);
+        let left = self.writes_left.load(Ordering::Relaxed).checked_sub(1);
         let left = left.ok_or_else(|| io::Error::other("the disk is full"))?;
-        self.1.store(left, Ordering::Relaxed);
+        self.writes_left.store(left, Ordering::Relaxed);
         let at = at as usize;
-        held(&self.0)[at..at + bytes.len()].copy_from_slice(bytes);
+        held(&self.bytes)[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        Ok(())
+        let Some(left) = self.failing_syncs.load(Ordering::Relaxed).checked_sub(1) else {
+            return Ok(());
+        };
+        self.failing_syncs.store(left, Ordering::Relaxed);
+        held(&self.bytes).fill(0);
+        Err(io::Error::other("the disk lost it"))
     }
 }
 

@@ -3,6 +3,7 @@
 mod backup;
 mod lying;
 mod model;
+mod restore;
 mod rivals;
 mod slots;
 mod wrapped;
