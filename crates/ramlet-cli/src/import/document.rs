@@ -151,8 +151,7 @@ impl<'a> Columns<'a> {
 
     /// Each vector's name and text. A column that is missing or empty would move all behind it.
     fn vectors(mut self) -> Result<Vec<(String, String)>> {
-        self.numbers
-            .sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
+        self.numbers.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
         let mut vectors = Vec::new();
         for group in self.numbers.chunk_by(|a, b| a.1 == b.1) {
             let (name, begin, first, _) = &group[0];
@@ -208,7 +207,12 @@ impl<'a> Document<'a> {
                 _ => document.rest.push((key, value)),
             }
         }
-        named.extend(columns.vectors()?.into_iter().map(|(name, text)| (name, Cow::Owned(text))));
+        named.extend(
+            columns
+                .vectors()?
+                .into_iter()
+                .map(|(name, text)| (name, Cow::Owned(text))),
+        );
         if !named.is_empty() {
             document.vector = Vector::Named(named);
         }
@@ -454,7 +458,14 @@ mod tests {
             document.map(|document| {
                 let vectors = document.vectors().expect("vectors").into_iter();
                 let vectors: Vec<_> = vectors.map(|(name, text)| (name, text.to_owned())).collect();
-                (vectors, document.rest().iter().map(|(key, _)| key.clone()).collect::<Vec<_>>())
+                (
+                    vectors,
+                    document
+                        .rest()
+                        .iter()
+                        .map(|(key, _)| key.clone())
+                        .collect::<Vec<_>>(),
+                )
             })
         };
         let text = r#"{"id":1,"v1":2,"v0":1.5,"v10":5,"v2":3,"w7":1,"w8":2,"v":0,"year2":9}"#;

@@ -431,10 +431,30 @@ fn a_list_of_numbers_that_would_become_payload() {
 #[test]
 fn a_vector_in_columns_of_their_own() {
     let dir = TempDir::new();
-    let table = dir.file("a.csv", b"id,e0,e1,e2,e3,e4,e5,e6,e7,year\n1,0,1,2,3,4,5,6,7,1999\n2,0,1,2,3,,5,6,7,\n");
+    let table = dir.file(
+        "a.csv",
+        b"id,e0,e1,e2,e3,e4,e5,e6,e7,year\n1,0,1,2,3,4,5,6,7,1999\n2,0,1,2,3,,5,6,7,\n",
+    );
     let server = FakeServer::start();
-    refused(&server, &table, &[], &["'e*' is 8 columns of numbers", "--vector-field 'e*'", "--vector-field none"]);
-    refused(&server, &table, &["--vector-field", "e*"], &["a.csv: line 3", "the column 'e4' of --vector-field 'e*' has no number"]);
+    refused(
+        &server,
+        &table,
+        &[],
+        &[
+            "'e*' is 8 columns of numbers",
+            "--vector-field 'e*'",
+            "--vector-field none",
+        ],
+    );
+    refused(
+        &server,
+        &table,
+        &["--vector-field", "e*"],
+        &[
+            "a.csv: line 3",
+            "the column 'e4' of --vector-field 'e*' has no number",
+        ],
+    );
     assert_eq!(
         points(&server),
         [json!({"id": 1, "vector": [0, 1, 2, 3, 4, 5, 6, 7], "payload": {"year": 1999}})]

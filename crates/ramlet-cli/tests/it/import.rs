@@ -466,7 +466,9 @@ fn a_refusal_says_how_to_go_on() {
     let (success, text) = import(&server, &file, &["--batch", "10", "--parallel", "1"]);
     assert!(!success);
     assert!(
-        text.contains("No points are imported") && text.contains("points 0 to 9") && text.contains("507: Disk full"),
+        text.contains("No points are imported")
+            && text.contains("points 0 to 9")
+            && text.contains("507: Disk full"),
         "{text}"
     );
     import_ok(
