@@ -328,7 +328,7 @@ def test_a_small_budget_by_metric_and_in_the_log(small_budget):
     until(lambda: metrics(http)['ramlet_issues{code="BUDGET_TOO_SMALL"}'] == 1, "the metric never tells it")
     logged(server, r"issue: \+\d+ MB: searches of collection 'c' about \d+ times faster")
     server.restart()
-    logged(server, r"plan of what is stored: here, from \d+ MB: \d+ queries/s, [\d.]+ reads each. Next: \d+ MB: ", 60)
+    logged(server, r"plan of what is stored: here, from \d+ MB: \d+ queries/s, [\d.]+ reads( and [\d.]+ MB in sequence)? each. Next: \d+ MB: ", 60)
 
 
 def test_a_small_budget_on_the_page(small_budget, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import pytest
 
 import conftest
@@ -43,3 +44,17 @@ def test_a_query_that_no_wait_would_help_is_refused_for_good(tmp_path, memory):
             status, _, said = http.raw("POST", "/collections/c/points/query", json.dumps(body))
             assert status == 200 or status == 413 and b" needs " in said, (stages, status, said)
         assert http.result("POST", "/collections/c/points/count", {})["count"] == 12_000
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_a_refused_body_is_read_to_its_end(tmp_path, http2):
+    """The refusal comes before the body is read. A client that is still sending has to see it: in HTTP/2 a reset of the stream hides it."""
+    with Server(tmp_path / "data", memory="24MB", arguments=("--api-key", "k" * 32), key="k" * 32) as server:
+        points = [{"id": n, "vector": [1.0] * 64} for n in range(10_000)]
+        body = json.dumps({"points": points})
+        with httpx.Client(http1=not http2, http2=http2, timeout=20) as client:
+            for key, status, told in (("k" * 32, 413, "fits in smaller batches, at least"), ("wrong", 401, "")):
+                answer = client.put(f"{server.url}/collections/c/points", content=body, headers={"api-key": key})
+                assert (answer.http_version, answer.status_code) == ("HTTP/2" if http2 else "HTTP/1.1", status), answer.text
+                assert told in answer.text, answer.text
+                assert client.get(f"{server.url}/collections", headers={"api-key": "k" * 32}).status_code == 200

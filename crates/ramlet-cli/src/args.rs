@@ -276,10 +276,10 @@ pub struct PlanArgs {
     /// Results of a query
     #[arg(long, default_value_t = 10, value_parser = results)]
     pub k: u32,
-    #[arg(long, value_enum, ignore_case = true, default_value_t = Distance::Cosine)]
+    #[arg(long, visible_alias = "distance", value_enum, ignore_case = true, default_value_t = Distance::Cosine)]
     pub metric: Distance,
     /// Element type of the stored vectors
-    #[arg(long, value_enum, default_value_t = PlanElement::F32)]
+    #[arg(long, visible_alias = "datatype", value_enum, default_value_t = PlanElement::F32)]
     pub element: PlanElement,
     /// Average payload of a point, as JSON
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = whole)]
@@ -327,7 +327,9 @@ pub struct PlanArgs {
 /// Elements by the names that people type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlanElement {
+    #[value(alias = "float32")]
     F32,
+    #[value(alias = "float16")]
     F16,
     #[value(alias = "uint8")]
     U8,
@@ -351,7 +353,7 @@ pub struct ImportArgs {
     /// Field with the ids [default: `id`, if the first row has it]
     #[arg(long, value_name = "FIELD")]
     pub id_field: Option<String>,
-    /// Field with the vectors; NAME=FIELD for a vector of that name, may be given several times; `none` for no vectors
+    /// Field with the vectors; `emb_*` for numbers in columns emb_0, emb_1 ..; NAME=FIELD for a vector of that name, may be given several times; `none` for no vectors
     /// [default: `vector` or `vectors`]
     #[arg(long, value_name = "FIELD")]
     pub vector_field: Vec<String>,

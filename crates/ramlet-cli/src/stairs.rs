@@ -22,11 +22,15 @@ fn told(plan: &Value) -> Option<String> {
     );
     for step in steps {
         let figure = |name: &str| step[name].as_f64().unwrap_or(0.0);
+        // As in `ramlet plan`: where rows are read in sequence, their bytes.
+        let reads = match figure("scan_bytes_per_query") {
+            0.0 => format!("{:.1}", figure("reads_per_query")),
+            bytes => format!("{:.1}MB", bytes / 1e6),
+        };
         out.push_str(&format!(
-            "{:>10}{:>14.0}{:>14.1}{}\n",
+            "{:>10}{:>14.0}{reads:>14}{}\n",
             format!("{:.0}MB", (figure("memory_bytes_min") / 1e6).ceil()),
             figure("queries_per_second"),
-            figure("reads_per_query"),
             if step["here"] == true { "  < here" } else { "" }
         ));
     }
@@ -50,6 +54,14 @@ mod tests {
             "{told}"
         );
         assert!(told.lines().all(|line| line.len() <= 80), "{told}");
+        let mut whole = step(16_000_001, 120, true);
+        (whole["reads_per_query"], whole["scan_bytes_per_query"]) = (json!(0.0), json!(1_900_000));
+        let told = super::told(&json!({"disk_bytes": 1, "steps": [whole, step(40_000_000, 4_000, false)]}));
+        let told = told.expect("two steps");
+        assert!(
+            told.contains("      17MB           120         1.9MB  < here\n"),
+            "{told}"
+        );
         assert_eq!(super::told(&json!({"steps": [step(1, 1, true)]})), None);
     }
 }

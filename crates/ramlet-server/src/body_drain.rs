@@ -3,6 +3,9 @@
 //! HTTP/1 has one body after the other on a connection: an answer to a body that wasn't read to its end closes the
 //! connection. The answer doesn't say so, so a client that keeps connections sends its next request into a closed one, or
 //! is still sending this one and doesn't get to see the answer (RFC 9112, sections 9.3 and 9.6).
+//!
+//! In HTTP/2 such an answer is followed by a reset of its stream (RFC 9113, section 8.1). Clients take that for a failure of the
+//! stream, and don't show the answer (curl 7.88), or wait for leave to send on until they time out (httpx 0.28).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +28,11 @@ use crate::limits;
 
 type Place = Arc<Mutex<Option<Incoming>>>;
 
-/// Answers by `router`, with nothing left of the body. `body_wait` says while its client keeps it waiting.
+/// Answers by `router`, with nothing left of the body. `body_wait` of HTTP/1 says while its client keeps it waiting.
 pub async fn answer_drained(
     mut router: Router,
     request: hyper::Request<Incoming>,
-    body_wait: BodyWait,
+    body_wait: Option<BodyWait>,
 ) -> Response {
     if request.body().is_end_stream() {
         return ready(router.call(request.map(AnyBody::new)).await);
@@ -50,6 +53,7 @@ pub async fn answer_drained(
     if let Some(left) = left
         && !expects
         && !drained(left).await
+        && body_wait.is_some()
     {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
@@ -87,7 +91,15 @@ async fn drained(mut body: Incoming) -> bool {
 struct Watched {
     body: Option<Incoming>,
     place: Place,
-    body_wait: BodyWait,
+    body_wait: Option<BodyWait>,
+}
+
+impl Watched {
+    fn waiting(&self, waits: bool) {
+        if let Some(body_wait) = &self.body_wait {
+            body_wait.waiting(waits);
+        }
+    }
 }
 
 impl Body for Watched {
@@ -102,11 +114,12 @@ impl Body for Watched {
             return Poll::Ready(None);
         };
         let next = Pin::new(body).poll_frame(cx);
-        self.body_wait.waiting(next.is_pending());
+        let is_pending = next.is_pending();
         // After an error there is nothing to read.
         if matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.body = None;
         }
+        self.waiting(is_pending);
         next
     }
 
@@ -123,7 +136,7 @@ impl Body for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.body_wait.waiting(false);
+        self.waiting(false);
         let left = self.body.take().filter(|body| !body.is_end_stream());
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }

@@ -10,7 +10,6 @@ use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 
 use crate::answer;
@@ -41,7 +40,10 @@ pub async fn serve_http1(
     if http2 {
         match app.calls.reserve(app.http2.connection_bytes()) {
             Ok(_more) => {
-                let service = TowerToHyperService::new(router);
+                let service = service_fn(move |request| {
+                    let answered = body_drain::answer_drained(router.clone(), request, None);
+                    async move { Ok::<_, Infallible>(answered.await) }
+                });
                 serve_http2(stream, (&app, &place), stopped, (service, refuse)).await
             }
             Err(e) => tracing::debug!("a connection was refused: {e}"),
@@ -59,7 +61,7 @@ pub async fn serve_http1(
         let in_flight = guard.in_flight();
         name_peer(&mut request, app.audit.as_ref(), place.peer);
         let id = request_id::name(request.headers_mut());
-        let answered = body_drain::answer_drained(router.clone(), request, in_flight.body_wait());
+        let answered = body_drain::answer_drained(router.clone(), request, Some(in_flight.body_wait()));
         async move {
             let mut response = answered.await;
             response.headers_mut().insert(REQUEST_ID, id);

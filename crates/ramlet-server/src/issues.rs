@@ -196,12 +196,12 @@ fn next_stair(stairs: &Staircase) -> Option<Issue> {
     };
     let description = format!(
         "+{} MB: {whose} about {times:.0} times faster. The data is larger than what --memory {}MB can keep in RAM: a search takes \
-         about {:.0} reads, with {} MB {:.0}. These figures are reckoned",
+         about {}, with {} MB {}. These figures are reckoned",
         megabytes(more),
         megabytes(own),
-        now.reads_per_query,
+        now.reading(),
         megabytes(stair.memory_bytes_min),
-        stair.reads_per_query
+        stair.reading()
     );
     let solution = by_hand(format!(
         "start with --memory {}MB; GET /plan lists all steps",
@@ -294,10 +294,10 @@ pub fn log_staircase(app: &App) {
     };
     let told = |stair: &Stair| {
         format!(
-            "{} MB: {:.0} queries/s, {:.1} reads each",
+            "{} MB: {:.0} queries/s, {} each",
             megabytes(stair.memory_bytes_min),
             stair.queries_per_s,
-            stair.reads_per_query
+            stair.reading()
         )
     };
     let now = told(&stairs.stairs[here]);

@@ -29,6 +29,8 @@ pub struct Stair {
     /// Of a mean search: each vector is searched as often as it has points.
     pub queries_per_s: f64,
     pub reads_per_query: f64,
+    /// Read in sequence beside them, where whole clusters or all rows are.
+    pub scan_bytes_per_query: f64,
     pub ram_bytes: u64,
     /// By part, which of its steps.
     chosen: Vec<usize>,
@@ -160,17 +162,18 @@ fn stair(
     let steps = || parts.iter().zip(chosen).map(|(part, at)| &part.steps[*at]);
     let ram_bytes = held_bytes + steps().map(|step| step.ram_bytes).sum::<u64>();
     let alone = steps().map(|step| step.memory_bytes_min).max().unwrap_or(0);
-    let seconds: f64 = steps()
-        .zip(weights)
-        .map(|(step, weight)| weight / step.speed.qps)
-        .sum();
+    let mean = |figure: &dyn Fn(&Step) -> f64| -> f64 {
+        steps()
+            .zip(weights)
+            .map(|(step, weight)| weight * figure(step))
+            .sum()
+    };
+    let seconds = mean(&|step| 1.0 / step.speed.qps);
     Stair {
         memory_bytes_min: memory.least_for(ram_bytes, machine.cores).max(alone),
         queries_per_s: 1.0 / seconds.max(1e-12),
-        reads_per_query: steps()
-            .zip(weights)
-            .map(|(step, weight)| weight * step.reads_per_query)
-            .sum(),
+        reads_per_query: mean(&|step| step.reads_per_query),
+        scan_bytes_per_query: mean(&|step| step.scan_bytes_per_query),
         ram_bytes,
         chosen: chosen.to_vec(),
     }
@@ -190,6 +193,17 @@ fn next(parts: &[Part], weights: &[f64], chosen: &[usize]) -> Option<(usize, usi
         }
     }
     best.map(|(_, part, step)| (part, step))
+}
+
+impl Stair {
+    /// What a search reads: random reads, and what is read in sequence where that is more than nothing.
+    pub fn reading(&self) -> String {
+        let random = self.reads_per_query;
+        match self.scan_bytes_per_query {
+            bytes if bytes < 50_000.0 => format!("{random:.1} reads"),
+            bytes => format!("{random:.1} reads and {:.1} MB in sequence", bytes / 1e6),
+        }
+    }
 }
 
 impl Staircase {
@@ -227,6 +241,7 @@ impl Staircase {
                 "here": here == Some(at),
                 "queries_per_second": rounded(stair.queries_per_s),
                 "reads_per_query": rounded(stair.reads_per_query),
+                "scan_bytes_per_query": rounded(stair.scan_bytes_per_query),
                 "ram_bytes": stair.ram_bytes,
                 "vectors": vectors(stair),
             })
@@ -258,6 +273,7 @@ fn vector_json(part: &Part, step: &Step) -> Value {
         "ram_bytes": step.ram_bytes,
         "queries_per_second": rounded(step.speed.qps),
         "reads_per_query": rounded(step.reads_per_query),
+        "scan_bytes_per_query": rounded(step.scan_bytes_per_query),
     })
 }
 
@@ -310,6 +326,29 @@ mod tests {
         let (first, last) = (&stairs[0], &stairs[stairs.len() - 1]);
         assert_eq!(last.queries_per_s, own.steps[own.steps.len() - 1].speed.qps);
         assert!(first.memory_bytes_min >= own.steps[0].memory_bytes_min);
+    }
+
+    #[test]
+    fn rows_that_are_read_in_sequence_are_told() {
+        let reading = |reads_per_query, scan_bytes_per_query| {
+            let stair = Stair {
+                reads_per_query,
+                scan_bytes_per_query,
+                ..stairs(&[(1_000, 8)], 0)[0].clone()
+            };
+            stair.reading()
+        };
+        assert_eq!(reading(3.25, 0.0), "3.2 reads");
+        assert_eq!(reading(0.0, 1_900_000.0), "0.0 reads and 1.9 MB in sequence");
+        // Manhattan distance has no codes: without its vectors in RAM whole clusters are read.
+        let spec = Spec {
+            metric: ramlet::Distance::Manhattan,
+            ..Spec::new(100_000, 200)
+        };
+        let memory = Memory::of_server(0);
+        let part = part("c".into(), String::new(), &spec, (&Machine::default(), &memory)).expect("it fits");
+        let first = &climb(&[part], 0, &memory, &Machine::default())[0];
+        assert!(first.scan_bytes_per_query > 1e6, "{first:?}");
     }
 
     #[test]

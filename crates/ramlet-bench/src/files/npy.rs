@@ -110,7 +110,7 @@ fn number_type(descr: &str) -> Result<(Element, ByteOrder)> {
     Ok((element.with_context(unknown)?, order))
 }
 
-/// The text of `key`'s value: up to the comma that ends it, or the closing bracket of a tuple.
+/// The text of `key`'s value: up to the comma that ends it, or the closing bracket of a tuple or a list.
 fn value<'a>(head: &'a str, key: &str) -> Result<&'a str> {
     let missing = || format!("its .npy head has no '{key}'");
     let quoted = format!("'{key}'");
@@ -119,6 +119,7 @@ fn value<'a>(head: &'a str, key: &str) -> Result<&'a str> {
     let rest = rest.strip_prefix(':').with_context(missing)?.trim_start();
     let end = match rest.as_bytes().first() {
         Some(b'(') => rest.find(')').map(|at| at + 1),
+        Some(b'[') => rest.find(']').map(|at| at + 1),
         _ => rest.find([',', '}']),
     };
     Ok(rest[..end.with_context(missing)?].trim())

@@ -282,6 +282,20 @@ fn npy(
 }
 
 #[test]
+fn records_in_npy_are_named_whole() {
+    let files = Files::new("records");
+    let path = files.0.join("a.npy");
+    let fields = "[('a', '<f4'), ('b', '<f4')]";
+    let head = format!("{{'descr': {fields}, 'fortran_order': False, 'shape': (3, 1), }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((head.len() as u16).to_le_bytes());
+    bytes.extend(head.as_bytes());
+    std::fs::write(&path, &bytes).expect("written");
+    let error = format!("{:#}", open_rows(&path, "").err().expect("refused"));
+    assert!(error.contains(&format!("of type {fields};")), "{error}");
+}
+
+#[test]
 fn every_type_of_npy_by_rows_and_by_columns() {
     let files = Files::new("npy");
     let path = files.0.join("a.npy");
@@ -352,7 +366,7 @@ fn arrays_of_npz() {
         "nothing",
         "no array 'nothing', it has: vectors, labels",
     );
-    refused("stored.npz", "labels", "its numbers are of type <U1");
+    refused("stored.npz", "labels", "its numbers are of type <U1;");
     refused("deflated.npz", "columns", "stored column by column");
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -105,11 +105,22 @@ impl ColumnFile {
             let Some(batch) = self.batches.next() else {
                 return Ok(false);
             };
-            let place = || format!("{}: behind row {}", self.name, self.rows);
-            self.batch = Some(batch.with_context(place)?);
+            self.batch = Some(batch.map_err(|error| self.unread(&error))?);
             self.next_row = 0;
         }
         Ok(true)
+    }
+
+    /// The message of a row group that isn't read. The readers of some compressions aren't built in.
+    fn unread(&self, error: &ArrowError) -> Error {
+        let message = error.to_string();
+        let hint = match message.contains("Disabled feature") {
+            true => {
+                "; this program reads SNAPPY, ZSTD, LZ4, GZIP and none: write the file again with one of these (pyarrow: pq.write_table(t, FILE, compression='zstd'))"
+            }
+            false => "",
+        };
+        anyhow!("{}: behind row {}: {message}{hint}", self.name, self.rows)
     }
 }
 

@@ -30,7 +30,7 @@ pub enum VectorFields {
     Usual,
     /// All fields are payload.
     Nothing,
-    /// (name of the vector, field).
+    /// (name of the vector, field). `emb_*`: the columns `emb_0`, `emb_1` and so on, a number each.
     Named(Vec<(String, String)>),
 }
 
@@ -127,6 +127,58 @@ pub enum Kind {
     Sparse,
 }
 
+/// Numbers of vectors that stand in columns of their own.
+#[derive(Default)]
+struct Columns<'a> {
+    /// (name of the vector, what the columns' names begin with, number of the column, value).
+    numbers: Vec<(String, String, u32, &'a RawValue)>,
+}
+
+impl<'a> Columns<'a> {
+    /// Takes a column of one of these fields; false: it is none.
+    fn take(&mut self, fields: &[(String, String)], key: &str, value: &'a RawValue) -> bool {
+        let Some((begin, number)) = numbered(key) else {
+            return false;
+        };
+        let is_meant = |of: &&(String, String)| of.1.strip_suffix('*') == Some(begin);
+        let Some((name, _)) = fields.iter().find(is_meant) else {
+            return false;
+        };
+        self.numbers
+            .push((name.clone(), begin.to_string(), number, value));
+        true
+    }
+
+    /// Each vector's name and text. A column that is missing or empty would move all behind it.
+    fn vectors(mut self) -> Result<Vec<(String, String)>> {
+        self.numbers.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
+        let mut vectors = Vec::new();
+        for group in self.numbers.chunk_by(|a, b| a.1 == b.1) {
+            let (name, begin, first, _) = &group[0];
+            let mut text = String::new();
+            for (expected, (.., number, value)) in (*first..).zip(group) {
+                if *number != expected || value.get() == "null" {
+                    bail!("the column '{begin}{expected}' of --vector-field '{begin}*' has no number");
+                }
+                text.push(if text.is_empty() { '[' } else { ',' });
+                text.push_str(value.get());
+            }
+            text.push(']');
+            vectors.push((name.clone(), text));
+        }
+        Ok(vectors)
+    }
+}
+
+/// `emb_12` as `emb_` and 12.
+pub fn numbered(key: &str) -> Option<(&str, u32)> {
+    let begin = key.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &key[begin.len()..];
+    // `emb_01` beside `emb_1` would be two of the same number.
+    let is_plain = digits == "0" || !digits.starts_with('0');
+    Some((begin, digits.parse().ok().filter(|_| is_plain)?))
+}
+
 impl<'a> Document<'a> {
     pub fn parse(text: &'a str, names: &FieldNames) -> Result<Document<'a>> {
         let Fields(fields) = serde_json::from_str(text)?;
@@ -137,6 +189,7 @@ impl<'a> Document<'a> {
             rest: Vec::new(),
         };
         let mut named = Vec::new();
+        let mut columns = Columns::default();
         for (key, value) in fields {
             match (&names.vectors, key.as_str()) {
                 (_, id) if id == names.id() => document.id = filled(value),
@@ -148,11 +201,18 @@ impl<'a> Document<'a> {
                         .map(|(name, _)| name.clone());
                     named.extend(vector_text(field, value)?.map(|text| (name.unwrap_or_default(), text)));
                 }
+                (VectorFields::Named(all), field) if columns.take(all, field, value) => {}
                 (_, "payload") if value.get().starts_with('{') => document.payload = Payload::Object(value),
                 (_, "payload") if value.get() == "null" => document.payload = Payload::Nothing,
                 _ => document.rest.push((key, value)),
             }
         }
+        named.extend(
+            columns
+                .vectors()?
+                .into_iter()
+                .map(|(name, text)| (name, Cow::Owned(text))),
+        );
         if !named.is_empty() {
             document.vector = Vector::Named(named);
         }
@@ -387,6 +447,38 @@ mod tests {
             Err(error) => format!("error: {error:#}"),
         };
         assert_eq!(got, expected, "{line}");
+    }
+
+    #[test]
+    fn columns_of_numbers_are_a_vector() {
+        let parse = |text: &'static str, fields: &[&str]| {
+            let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
+            let names = FieldNames::new(None, &fields);
+            let document = Document::parse(text, &names);
+            document.map(|document| {
+                let vectors = document.vectors().expect("vectors").into_iter();
+                let vectors: Vec<_> = vectors.map(|(name, text)| (name, text.to_owned())).collect();
+                (
+                    vectors,
+                    document
+                        .rest()
+                        .iter()
+                        .map(|(key, _)| key.clone())
+                        .collect::<Vec<_>>(),
+                )
+            })
+        };
+        let text = r#"{"id":1,"v1":2,"v0":1.5,"v10":5,"v2":3,"w7":1,"w8":2,"v":0,"year2":9}"#;
+        let (vectors, rest) = parse(r#"{"v1":2,"v0":1.5,"v2":3,"v":0,"year2":9}"#, &["v*"]).expect("parses");
+        assert_eq!(vectors, [(String::new(), "[1.5,2,3]".to_owned())]);
+        assert_eq!(rest, ["v", "year2"]);
+        let (vectors, rest) = parse(text, &["b=w*"]).expect("parses");
+        assert_eq!(vectors, [("b".to_owned(), "[1,2]".to_owned())]);
+        assert_eq!(rest.len(), 6);
+        for (text, missing) in [(text, "'v3'"), (r#"{"v0":1,"v1":null,"v2":3}"#, "'v1'")] {
+            let error = parse(text, &["v*"]).expect_err("refused").to_string();
+            assert!(error.contains(missing), "{error}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
-use super::document::{Document, FieldNames, Kind};
+use super::document::{Document, FieldNames, Kind, numbered};
 use super::documents::{Documents, located};
 use super::source::{At, Layout, Source, Target};
 use super::value_range::ValueRange;
@@ -55,7 +55,7 @@ impl DocumentSource {
             match kind {
                 Ok(Kind::Dense(dim)) => layout.dense.push((name, dim)),
                 Ok(Kind::Sparse) => layout.sparse.push(name),
-                Err(error) => odd = odd.or(Some(format!("{}: {error:#}", place()))),
+                Err(error) => odd = odd.or(Some(format!("{}: {}: {error:#}", documents.name(), place()))),
             }
         }
         Ok(DocumentSource {
@@ -134,8 +134,28 @@ fn check_range(range: ValueRange, text: &str) -> Result<()> {
     vectors.iter().try_for_each(|vector| range.check(vector))
 }
 
-/// The longest list of numbers among the payload's fields, if it looks like a vector.
+/// So many columns of numbers with one name and consecutive numbers look like a vector.
+const MANY_COLUMNS: usize = 8;
+
+/// The longest list of numbers among the payload's fields, or row of columns (`v*`), if it looks like a vector.
 fn stray_vector(document: &Document<'_>) -> Option<(String, usize)> {
+    stray_list(document).or_else(|| stray_columns(document))
+}
+
+fn stray_columns(document: &Document<'_>) -> Option<(String, usize)> {
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    for (key, value) in document.rest() {
+        if let Some((begin, _)) = numbered(key)
+            && serde_json::from_str::<f32>(value.get()).is_ok()
+        {
+            *counts.entry(begin).or_default() += 1;
+        }
+    }
+    let (begin, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (count >= MANY_COLUMNS).then(|| (format!("{begin}*"), count))
+}
+
+fn stray_list(document: &Document<'_>) -> Option<(String, usize)> {
     let of = |(name, value): &(String, &serde_json::value::RawValue)| {
         let text = value.get();
         let list = match serde_json::from_str::<String>(text) {
@@ -166,7 +186,9 @@ impl Source for DocumentSource {
 
     fn check_pattern(&self) -> Result<()> {
         match &self.odd {
-            Some(why) => Err(anyhow!("{why}").context("create the collection for such vectors first")),
+            Some(why) => Err(anyhow!(
+                "{why}. Correct the file; if its vectors are meant (multivectors), create the collection for such vectors first"
+            )),
             None => Ok(()),
         }
     }

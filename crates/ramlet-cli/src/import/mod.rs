@@ -132,14 +132,18 @@ fn check_first(args: &ImportArgs, source: &dyn Source) -> Result<()> {
     let Some((field, numbers)) = source.stray_vector() else {
         return Ok(());
     };
-    let cure = format!("--vector-field {field} makes it the vector");
+    let cure = format!("--vector-field '{field}' makes it the vector");
+    let what = match field.ends_with('*') {
+        true => format!("{numbers} columns of numbers"),
+        false => format!("a list of {numbers} numbers"),
+    };
     match source.layout().is_empty() && args.vector_field.is_empty() {
         true => bail!(
-            "{}: no vector, and '{field}' is a list of {numbers} numbers: {cure}, --vector-field none leaves it in the payload",
+            "{}: no vector, and '{field}' is {what}: {cure}, --vector-field none leaves it in the payload",
             source.at()
         ),
         false => {
-            note!("'{field}', a list of {numbers} numbers, becomes payload; {cure}");
+            note!("'{field}', {what}, becomes payload; {cure}");
             Ok(())
         }
     }
@@ -211,6 +215,7 @@ impl Import<'_> {
     fn nothing(&self) -> String {
         match self.args.limit {
             Some(0) => "nothing was imported: --limit is 0".to_string(),
+            _ if self.args.offset == 0 => "nothing was imported: the files have no points".to_string(),
             _ => format!(
                 "nothing was imported: there are no points after the first {}",
                 self.args.offset

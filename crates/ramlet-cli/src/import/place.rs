@@ -31,6 +31,23 @@ impl State {
         let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
         names.join(", ")
     }
+
+    /// That the files have other bytes now, as they do once a line is corrected: whether the points before are the same is for the user to say.
+    fn changed(&self, bytes: u64, place: &str) -> String {
+        let again = format!("remove {place} to start again");
+        let how = match (&self.numbering, self.points) {
+            (_, 0) | (None, _) => again,
+            (Some(numbering), points) => format!(
+                "if its first {points} points are the same as then, continue with {} instead of --resume; otherwise {again}",
+                numbering.going_on(points)
+            ),
+        };
+        format!(
+            "{} changed since the import that {place} is of ({} bytes then, {bytes} now): {how}",
+            self.files_named(),
+            self.bytes
+        )
+    }
 }
 
 /// The file, and what it says. Not synced: an older place costs a few requests that are sent again.
@@ -67,6 +84,13 @@ impl Place {
                     .with_context(|| format!("{}, the progress file of an import, can't be read", place()))?;
                 state.points = there.points;
                 state.numbering.clone_from(&there.numbering);
+                let changed = State {
+                    bytes: there.bytes,
+                    ..state.clone()
+                };
+                if there != state && there == changed {
+                    bail!("{}", there.changed(bytes, &place()));
+                }
                 if there != state {
                     bail!(
                         "{} is of an import of {} ({} bytes) into '{}' at {}: finish that import, remove the file, or name another file with --state",

@@ -110,6 +110,8 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
     }
     match state.failure.or(read.err()) {
         None => Ok(state.acked.points),
+        // There is nothing to go on from.
+        Some(error) if state.acked.prefix == 0 => Err(anyhow!("{error:#}\nNo points are imported.")),
         Some(error) => Err(anyhow!(
             "{error:#}\nThe first {} points are imported. To continue: {}",
             state.acked.prefix,

@@ -219,6 +219,31 @@ fn what_was_appended_in_part_goes_on_with_the_same_ids() {
 }
 
 #[test]
+fn a_file_that_was_corrected_is_told_how_it_goes_on() {
+    let dir = TempDir::new();
+    let state = dir.path("state.json");
+    let server = FakeServer::start();
+    let resume = ["--resume", "--state", &state];
+    let file = dir.file("a.jsonl", b"{\"id\":1}\n{\"id\":2\n");
+    refused(
+        &server,
+        &file,
+        &resume,
+        &["a.jsonl: line 2", "The first 1 points are imported"],
+    );
+    dir.file("a.jsonl", b"{\"id\":1}\n{\"id\":2}\n");
+    let parts = [
+        "a.jsonl changed since",
+        "17 bytes then, 18 now",
+        "--offset 1 instead of --resume",
+        "remove ",
+    ];
+    refused(&server, &file, &resume, &parts);
+    import_ok(&server, &file, &["--offset", "1"]);
+    assert_eq!(ids(&server), [1, 2]);
+}
+
+#[test]
 fn numbers_that_a_datatype_cannot_hold() {
     let dir = TempDir::new();
     let floats = dir.file("a.npy", &npy("<f4", 3, 2, &le(&[1.0, 2.0, 3.0, 0.5, 0.0, 0.0])));
@@ -311,7 +336,7 @@ fn nothing_imported_is_a_failure() {
     let rows = dir.file("a.npy", &npy("<f4", 2, 1, &le(&[1.0, 2.0])));
     let none = dir.file("b.npy", &npy("<f4", 0, 1, &[]));
     for (file, more, part) in [
-        (&none, &[][..], "there are no points after the first 0"),
+        (&none, &[][..], "the files have no points"),
         (&rows, &["--offset", "2"], "no points after the first 2"),
         (
             &rows,
@@ -366,7 +391,7 @@ fn a_list_of_numbers_that_would_become_payload() {
         &[],
         &[
             "'embedding' is a list of 3 numbers",
-            "--vector-field embedding",
+            "--vector-field 'embedding'",
             "--vector-field none",
         ],
     );
@@ -401,6 +426,40 @@ fn a_list_of_numbers_that_would_become_payload() {
         &dir.file("d.jsonl", b"{\"id\":1,\"rgb\":[1,2,3]}\n"),
         &[],
     );
+}
+
+#[test]
+fn a_vector_in_columns_of_their_own() {
+    let dir = TempDir::new();
+    let table = dir.file(
+        "a.csv",
+        b"id,e0,e1,e2,e3,e4,e5,e6,e7,year\n1,0,1,2,3,4,5,6,7,1999\n2,0,1,2,3,,5,6,7,\n",
+    );
+    let server = FakeServer::start();
+    refused(
+        &server,
+        &table,
+        &[],
+        &[
+            "'e*' is 8 columns of numbers",
+            "--vector-field 'e*'",
+            "--vector-field none",
+        ],
+    );
+    refused(
+        &server,
+        &table,
+        &["--vector-field", "e*"],
+        &[
+            "a.csv: line 3",
+            "the column 'e4' of --vector-field 'e*' has no number",
+        ],
+    );
+    assert_eq!(
+        points(&server),
+        [json!({"id": 1, "vector": [0, 1, 2, 3, 4, 5, 6, 7], "payload": {"year": 1999}})]
+    );
+    import_ok(&FakeServer::start(), &table, &["--vector-field", "none"]);
 }
 
 #[test]
@@ -444,7 +503,7 @@ fn a_failed_import_leaves_no_collection_that_it_made() {
     assert_eq!(server.state().collection, None);
 
     let server = with_collection(json!({}));
-    refused(&server, &broken, &[], &["The first 0 points are imported"]);
+    refused(&server, &broken, &[], &["No points are imported"]);
     assert!(server.state().collection.is_some(), "it was there before");
     let server = FakeServer::start();
     let half = dir.file("c.jsonl", b"{\"id\":1}\n{\"id\":\"six\"}\n");

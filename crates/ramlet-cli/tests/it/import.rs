@@ -231,7 +231,7 @@ fn what_line_1_is_no_pattern_for() {
     for part in [
         "no collection 'c'",
         "create the collection for such vectors first",
-        "line 1",
+        "a.jsonl: line 1",
         "'m'",
     ] {
         assert!(!success && said.contains(part), "{part}: {said}");
@@ -466,7 +466,9 @@ fn a_refusal_says_how_to_go_on() {
     let (success, text) = import(&server, &file, &["--batch", "10", "--parallel", "1"]);
     assert!(!success);
     assert!(
-        text.contains("--offset 0") && text.contains("points 0 to 9") && text.contains("507: Disk full"),
+        text.contains("No points are imported")
+            && text.contains("points 0 to 9")
+            && text.contains("507: Disk full"),
         "{text}"
     );
     import_ok(

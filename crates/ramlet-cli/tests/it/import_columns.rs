@@ -13,11 +13,12 @@ fn of_testdata(name: &str) -> PathBuf {
         .join(name)
 }
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "rows-none.parquet",
     "rows-snappy.parquet",
     "rows-zstd.parquet",
     "rows-gzip.parquet",
+    "rows-lz4.parquet",
     "rows.feather",
     "rows.arrow",
 ];
@@ -121,6 +122,16 @@ fn a_part_of_the_rows_and_a_row_that_does_not_fit() {
         !success && said.contains("row 0: number 0 of the vector is 0.5"),
         "{said}"
     );
+}
+
+#[test]
+fn a_compression_without_a_reader_is_told_with_the_cure() {
+    let server = FakeServer::start();
+    let (success, said) = import(&server, &of_testdata("ids-brotli.parquet"), &[]);
+    for part in ["ids-brotli.parquet", "brotli", "write the file again", "ZSTD"] {
+        assert!(!success && said.contains(part), "{part}: {said}");
+    }
+    assert!(server.state().collection.is_none(), "{said}");
 }
 
 #[test]

@@ -239,14 +239,15 @@ function stairsOf({ steps, memory_bytes: own, disk_bytes: disk }) {
   corners.push([wide, corners.at(-1)[1]]);
   const here = steps.find((s) => s.here);
   const at = here ? y(here.queries_per_second) : high;
-  const words = (s) => `${bytes(s.memory_bytes_min)}: ${count(s.queries_per_second)} searches a second, ${s.reads_per_query} reads each`;
+  const reads = (s) => (s.scan_bytes_per_query ? `${s.reads_per_query} and ${bytes(s.scan_bytes_per_query)} in sequence` : `${s.reads_per_query}`);
+  const words = (s) => `${bytes(s.memory_bytes_min)}: ${count(s.queries_per_second)} searches a second, reads each: ${reads(s)}`;
   const picture = drawn("svg", { viewBox: `0 0 ${wide} ${high + 18}`, class: "stairs", role: "img", "aria-label": `Searches a second by memory. ${steps.map(words).join("; ")}. Here: ${bytes(own)}.` },
     drawn("polyline", { points: corners.map((c) => c.map((n) => n.toFixed(1)).join(",")).join(" ") }),
     drawn("line", { x1: x(own), x2: x(own), y1: 0, y2: high }),
     drawn("circle", { cx: x(own), cy: at, r: 5 }),
     drawn("text", { x: x(own), y: high + 14, "text-anchor": x(own) > wide / 2 ? "end" : "start" }, `you are here: ${bytes(own)}`));
   const rows = steps.map((s) => make("tr", { class: s.here ? "here" : "" },
-    make("td", { class: "n" }, bytes(s.memory_bytes_min)), make("td", { class: "n" }, count(s.queries_per_second)), make("td", { class: "n" }, `${s.reads_per_query}`),
+    make("td", { class: "n" }, bytes(s.memory_bytes_min)), make("td", { class: "n" }, count(s.queries_per_second)), make("td", { class: "n" }, reads(s)),
     make("td", {}, s.here ? "you are here" : "")));
   const table = make("details", {}, make("summary", {}, `${steps.length} ${steps.length === 1 ? "step" : "steps"}; ${bytes(disk)} on disk`),
     make("table", {}, head("n:memory from", "n:searches a second", "n:reads each", ""), make("tbody", {}, ...rows)));

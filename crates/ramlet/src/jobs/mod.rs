@@ -676,8 +676,8 @@ mod tests {
                 serde_json::json!({"type": "text", "tokenizer": "word", "stemmer": greek}),
                 1,
             ),
-            ("default", serde_json::json!({"type": "text"}), 2),
-            ("ranked", serde_json::json!({"type": "text", "scoring": true}), 3),
+            ("default", serde_json::json!({"type": "text"}), 4),
+            ("ranked", serde_json::json!({"type": "text", "scoring": true}), 4),
             (
                 "phrases",
                 serde_json::json!({"type": "text", "tokenizer": "word", "scoring": true, "phrase_matching": true}),
@@ -695,7 +695,7 @@ mod tests {
         let collection = engine.collection("c").unwrap();
         let core = collection.core();
         assert!(!rebuild_text_index(core).unwrap(), "they are of this one");
-        for revision in [0, 1, 2] {
+        for revision in [0, 1, 2, 3] {
             let slot_of = |path: &str| core.writer().slots.fields[path];
             let before = fields.each_ref().map(|(path, ..)| slot_of(path));
             {

@@ -32,8 +32,9 @@ pub fn around(text: &str, fragment: Range<usize>, room: Range<usize>, most: usiz
     let start = edge_behind(text, start).min(fragment.start);
     let end = edge_before(text, end).max(fragment.end);
     let inner = &text[start..end];
-    let skipped = inner.len() - inner.trim_start().len();
-    start + skipped..start + skipped + inner.trim().len()
+    let end = start + inner.trim_end().len();
+    // A space with a mark on it is a letter.
+    edge_before(text, end - inner.trim().len()).max(start)..end
 }
 
 /// Where so many characters end.
@@ -181,6 +182,11 @@ mod tests {
                 "{most}"
             );
         }
+    }
+
+    #[test]
+    fn a_space_with_a_mark_on_it_stays_whole() {
+        check("one \u{301} [three]", 8, " \u{301} three");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::terms::Terms;
 use crate::error::{Error, Result};
 use crate::payload::{Json, JsonRef, Path};
 use crate::query::request::{Highlight, OffsetUnit};
-use crate::text::{TextField, edge_behind};
+use crate::text::{TextField, edge_before, edge_behind};
 
 /// Words of a text that are looked at; beyond them nothing is marked.
 const MARKS_MAX: usize = 1_024;
@@ -217,17 +217,16 @@ impl Marked<'_> {
         self.field.tokens(text, (&mut 0, whole), &mut |token| {
             // A part of the text: its place is where it lies in memory.
             let start = token.word.as_ptr().addr() - text.as_ptr().addr();
-            let known = marks.last().is_some_and(|last| start < last.bytes.end);
-            if known || marks.len() == most {
+            let marked = marks.last().map_or(0, |last| last.bytes.end);
+            if start < marked || marks.len() == most {
                 return;
             }
             let mut lists = self.terms.iter().enumerate();
             if let Some(word) = lists.find_map(|(list, terms)| Some((list, terms.place(token.text)?))) {
-                let bytes = start..edge_behind(text, start + token.word.len());
-                let (at, chars) = marks
-                    .last()
-                    .map_or((0, 0), |last| (last.bytes.end, last.chars.end));
-                let first = chars + text[at..start].chars().count();
+                // The API's tokenizers cut within letters: at the sign between two consonants of Khmer, or at a mark.
+                let bytes = edge_before(text, start).max(marked)..edge_behind(text, start + token.word.len());
+                let before = marks.last().map_or(0, |last| last.chars.end);
+                let first = before + text[marked..bytes.start].chars().count();
                 let chars = first..first + text[bytes.clone()].chars().count();
                 marks.push(Mark { bytes, chars, word });
             }
@@ -383,6 +382,12 @@ mod tests {
                 &how,
                 expected,
             );
+        }
+        // Tokens of the API's tokenizers may begin within a letter: the second one of `ខ្មែរ` does.
+        for (tokenizer, query) in [("word", "មែរ"), ("code", "មែរ"), ("prefix", "មែរ")] {
+            let expected = json!({"t": ["<em>ខ្មែរ</em> a"]});
+            let params = json!({"type": "text", "tokenizer": tokenizer});
+            check(params, query, json!({"t": "ខ្មែរ a"}), &how(1, 200), expected);
         }
         // Words within a word are marked once.
         let expected = json!({"t": ["<em>wi-fi</em> <em>C++</em>"]});

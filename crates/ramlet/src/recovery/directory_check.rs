@@ -36,6 +36,7 @@ pub struct CheckReport {
     pub collections: u64,
     pub files: u64,
     pub bytes: u64,
+    /// Points in segments and logs; of a collection that doesn't open, those in segments.
     pub points: u64,
     /// Groups of changes in the logs that are not in segments yet.
     pub log_groups: u64,
@@ -71,6 +72,7 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
     }
     for entry in &catalog.collections {
         checker.report.collections += 1;
+        let before = checker.report.points;
         let directory = storage.subdir(&entry.id)?;
         if let Err(e) = guarded(|| checker.collection(&entry.name, directory)) {
             checker.say(&entry.name, 0, Err(e));
@@ -84,7 +86,9 @@ pub fn check(storage: &Arc<dyn Storage>, each: &mut dyn FnMut(&Checked)) -> Resu
         }
         let logs = entry.directories().filter_map(|id| storage.subdir(id).ok());
         let logs = logs.map(|directory| log_bytes(directory.as_ref())).sum();
-        checker.start(&entry.name, logs);
+        if let Some(points) = checker.start(&entry.name, logs) {
+            checker.report.points = before + points;
+        }
     }
     if storage.list_subdirs()?.iter().any(|name| name == SNAPSHOTS) {
         checker.snapshots(storage.subdir(SNAPSHOTS)?.as_ref())?;
@@ -105,8 +109,8 @@ struct Starts {
 const COPIED_MAX: u64 = 64 << 20;
 
 impl Starts {
-    /// One whose directories have logs of so many bytes.
-    fn open(&mut self, name: &str, log_bytes: u64) -> Result<()> {
+    /// One whose directories have logs of so many bytes; returns how many points are in it.
+    fn open(&mut self, name: &str, log_bytes: u64) -> Result<u64> {
         if self.copied + log_bytes > COPIED_MAX {
             self.engine = None;
         }
@@ -121,7 +125,7 @@ impl Starts {
         }
     }
 
-    fn open_once(&mut self, name: &str, log_bytes: u64) -> Result<()> {
+    fn open_once(&mut self, name: &str, log_bytes: u64) -> Result<u64> {
         let engine = match &self.engine {
             Some(engine) => engine.clone(),
             None => {
@@ -134,9 +138,12 @@ impl Starts {
             }
         };
         self.copied += log_bytes;
-        let Err(e) = engine.collection(name) else {
+        let opened = engine
+            .collection(name)
+            .map(|collection| collection.info().points_count);
+        let Err(e) = opened else {
             engine.unload_unused();
-            return Ok(());
+            return opened;
         };
         let closed = engine.closed_collections().into_iter();
         let why = closed
@@ -186,14 +193,20 @@ impl Checker<'_> {
         });
     }
 
-    fn start(&mut self, name: &str, log_bytes: u64) {
+    /// How many points a start finds.
+    fn start(&mut self, name: &str, log_bytes: u64) -> Option<u64> {
         let place = format!("{name}/start");
         match self.starts.open(name, log_bytes) {
+            Ok(points) => {
+                self.say(&place, 0, Ok(()));
+                return Some(points);
+            }
             Err(e) if e.is_shortage() => {
                 self.skip(&place, format!("it was not opened as by a start: {e}"));
             }
-            done => self.say(&place, 0, done),
+            Err(e) => self.say(&place, 0, Err(e)),
         }
+        None
     }
 
     /// The snapshots where they lie when nothing else is said, each frame of them and what is beside them.
@@ -258,7 +271,7 @@ impl Checker<'_> {
         }
         let log = Log::verify(storage.as_ref(), &manifest);
         let log = log.map(|groups| self.report.log_groups += groups);
-        self.say(&format!("{name}/log"), 0, log);
+        self.say(&format!("{name}/log"), log_bytes(storage.as_ref()), log);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::murmur::murmur3;
 use super::options::TextOptions;
+use super::revision::MODEL_REVISION;
 use super::tokenizer::Tokenizer;
 use crate::error::{Error, Result};
 use crate::limits::SPARSE_ENTRIES_MAX;
@@ -56,7 +57,7 @@ impl Bm25 {
             k,
             b,
             avg_len,
-            tokenizer: Tokenizer::new(&options.text)?,
+            tokenizer: Tokenizer::of_revision(&options.text, MODEL_REVISION)?,
         })
     }
 

@@ -10,23 +10,10 @@ use serde_json::{Map, Value, json};
 use super::language;
 use super::letters::Letters;
 use super::options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
+use super::revision::{ANALYSIS_REVISION, SPELLINGS, UNICODE, WORDS_COUNT_ONCE};
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
-
-/// The revision of what makes tokens. A text index of another one is made anew in an idle period, and is asked by the rules of its own until then.
-///
-/// | revision | what is new |
-/// |---|---|
-/// | 1 | stems by frostem |
-/// | 2 | the default tokenizer is `unicode`; a word that is left out, and the end of a value, leave a gap between positions |
-/// | 3 | further forms of a word don't make a ranked text longer |
-pub const ANALYSIS_REVISION: u32 = 3;
-
-/// From which revision on the default tokenizer is `unicode`, and positions have gaps.
-const UNICODE: u32 = 2;
-/// From which on each word counts once in a text's length.
-const WORDS_COUNT_ONCE: u32 = 3;
 
 /// No language: such an index has the stop words and the stemmer that it is given, and no others.
 const NO_LANGUAGE: &str = "none";
@@ -113,7 +100,7 @@ impl TextField {
         let language = language.filter(|language| language::is_known(language));
         options.language = Some(language.unwrap_or_else(|| NO_LANGUAGE.to_owned()));
         Ok(TextField {
-            tokenizer: Tokenizer::new(&options)?,
+            tokenizer: Tokenizer::of_revision(&options, revision)?,
             whole: OnceLock::new(),
             options,
             revision,
@@ -201,7 +188,7 @@ impl TextField {
     /// The last revision that changed such tables.
     fn depends(&self) -> u32 {
         match () {
-            () if self.is_scored && self.is_unicode() => WORDS_COUNT_ONCE,
+            () if self.is_unicode() => SPELLINGS,
             () if self.has_positions => UNICODE,
             () => u32::from(self.has_stems()),
         }
@@ -229,7 +216,7 @@ impl TextField {
             };
             self.tokenizer
                 .has_stopwords()
-                .then(|| Tokenizer::new(&options).ok())?
+                .then(|| Tokenizer::of_revision(&options, self.revision).ok())?
         };
         self.whole.get_or_init(made).as_ref()
     }

@@ -107,6 +107,44 @@ pub fn without_marks(word: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
+/// Arabic and Devanagari as it is written with other keys or with fewer marks: hamza and madda, the Persian kaf and ya, alif maqsura; the nukta, candrabindu,
+/// and `n` before a consonant (Larkey et al., *Hindi CLIR in Thirty Days*, TALIP 2003).
+pub fn one_spelling(word: Cow<'_, str>) -> Cow<'_, str> {
+    const NUKTA: char = '\u{93c}';
+    const VIRAMA: char = '\u{94d}';
+    const ANUSVARA: char = '\u{902}';
+    let is_meant = |c: char| matches!(c, '\u{620}'..='\u{6ff}' | '\u{900}'..='\u{97f}');
+    if !word.contains(is_meant) {
+        return word;
+    }
+    let mut out = String::with_capacity(word.len());
+    let mut rest = word.chars().peekable();
+    while let Some(c) = rest.next() {
+        let one = match c {
+            'آ' | 'أ' | 'إ' | 'ٱ' => 'ا',
+            'ؤ' => 'و',
+            'ئ' | 'ى' | '\u{6cc}' => 'ي',
+            '\u{6a9}' => 'ك',
+            NUKTA => continue,
+            '\u{901}' => ANUSVARA,
+            'न' if rest.peek() == Some(&VIRAMA) => {
+                rest.next();
+                // At the end of a word it is a letter.
+                match rest.peek() {
+                    Some(_) => ANUSVARA,
+                    None => {
+                        out.push('न');
+                        VIRAMA
+                    }
+                }
+            }
+            c => c,
+        };
+        out.push(one);
+    }
+    Cow::Owned(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +168,25 @@ mod tests {
         ] {
             for other in others {
                 assert_eq!(letters.unify((*other).into()), one, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn spellings_of_arabic_and_devanagari() {
+        for (one, others) in [
+            ("احمد", &["أحمد", "احمد"][..]),
+            ("مسوول", &["مسؤول"]),
+            ("كتاب", &["کتاب"]),
+            ("علي", &["علی", "على"]),
+            ("हिंदी", &["हिन्दी", "हिंदी"]),
+            ("चांद", &["चाँद", "चान्द"]),
+            ("कलम", &["क\u{93c}लम"]),
+            ("न्", &["न्"]),
+            ("cafe", &["cafe"]),
+        ] {
+            for other in others {
+                assert_eq!(one_spelling((*other).into()), one, "{other}");
             }
         }
     }

@@ -9,6 +9,7 @@ use icu_properties::CodePointSetData;
 use icu_properties::props::{DefaultIgnorableCodePoint, ExtendedPictographic, GraphemeExtend};
 
 use super::guard::guarded;
+use super::revision::SPELLINGS;
 use super::scripts::is_dense;
 
 /// What becomes of letters.
@@ -28,6 +29,8 @@ pub struct NormalForm {
     places: Vec<(u32, u32)>,
     given_bytes: usize,
     scratch: String,
+    /// Whether the rules are those from before [`SPELLINGS`].
+    is_old: bool,
 }
 
 const ZERO_WIDTH_SPACE: char = '\u{200b}';
@@ -35,6 +38,14 @@ const ZERO_WIDTH_SPACE: char = '\u{200b}';
 pub const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
 impl NormalForm {
+    /// By the rules of a revision of the analysis.
+    pub fn new(revision: u32) -> NormalForm {
+        NormalForm {
+            is_old: revision < SPELLINGS,
+            ..NormalForm::default()
+        }
+    }
+
     /// Takes a piece of a text.
     pub fn set(&mut self, given: &str, case: Case) {
         self.text.clear();
@@ -59,6 +70,8 @@ impl NormalForm {
             match base {
                 _ if !is_alone => self.push_letter(&given[start..end], case),
                 _ if base.is_ascii() => self.push_ascii(base, case),
+                // Typed for an apostrophe; the normal form of the acute accent would be a space and a mark.
+                '\u{b4}' if !self.is_old => self.text.push('\''),
                 // Most letters of most scripts have one form: an eighth of the time.
                 '\u{3041}'..='\u{3096}'
                 | '\u{30a1}'..='\u{30fe}'

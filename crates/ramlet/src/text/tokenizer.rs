@@ -7,10 +7,11 @@ use std::sync::Mutex;
 use ramlet_memory::Reservation;
 
 use super::fold::fold;
-use super::letters::{Letters, without_marks};
+use super::letters::{Letters, one_spelling, without_marks};
 use super::memo::Memo;
 use super::normal_form::{Case, NormalForm};
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
+use super::revision::{ANALYSIS_REVISION, SPELLINGS};
 use super::stem::Stemmer;
 use super::unicode::{Cutter, Side, pieces};
 use super::{language, scripts};
@@ -30,6 +31,8 @@ pub struct Tokenizer {
     custom: BTreeSet<String>,
     stemmer: Option<Stemmer>,
     letters: Letters,
+    /// Of the analysis: which rules `unicode` has.
+    revision: u32,
     min_len: usize,
     max_len: usize,
     /// While much is cut: see [`Tokenizer::remember`].
@@ -62,6 +65,11 @@ impl Drop for Remembering<'_> {
 
 impl Tokenizer {
     pub fn new(options: &TextOptions) -> Result<Tokenizer> {
+        Tokenizer::of_revision(options, ANALYSIS_REVISION)
+    }
+
+    /// By the rules of a revision of the analysis.
+    pub fn of_revision(options: &TextOptions, revision: u32) -> Result<Tokenizer> {
         let language = options.language.as_deref().unwrap_or(LANGUAGE_DEFAULT);
         let kind = options.tokenizer.unwrap_or(TokenizerKind::Word);
         let is_unicode = kind == TokenizerKind::Unicode;
@@ -114,6 +122,7 @@ impl Tokenizer {
             custom,
             stemmer: algorithm.map(Stemmer::new),
             letters,
+            revision,
             min_len: options.min_token_len.unwrap_or(0),
             max_len: options.max_token_len.unwrap_or(usize::MAX),
             memo: Mutex::default(),
@@ -128,9 +137,9 @@ impl Tokenizer {
     fn cut_stopwords(&mut self) {
         let listed = std::mem::take(&mut self.listed);
         let custom = std::mem::take(&mut self.custom);
-        let mut form = NormalForm::default();
+        let mut form = NormalForm::new(self.revision);
         for word in listed.into_iter().chain(custom.iter().map(String::as_str)) {
-            let (mut cutter, mut tokens) = (Cutter::new(Side::Query, self.has_endings()), Vec::new());
+            let (mut cutter, mut tokens) = (self.cutter(Side::Query), Vec::new());
             form.set(word, self.case());
             cutter.cut(&form, &mut |cut| tokens.push(cut.text.to_owned()));
             if tokens.len() == 1 {
@@ -143,8 +152,9 @@ impl Tokenizer {
         !self.listed.is_empty() || !self.custom.is_empty()
     }
 
-    fn has_endings(&self) -> bool {
-        self.letters == Letters::Turkish
+    fn cutter(&self, side: Side) -> Cutter {
+        let has_endings = self.letters == Letters::Turkish;
+        Cutter::new(side, has_endings, self.revision)
     }
 
     fn case(&self) -> Case {
@@ -201,7 +211,7 @@ impl Tokenizer {
     fn unicode(&self, text: &str, side: Side, each: &mut dyn FnMut(Token<'_>)) {
         let mut memo = self.memo.try_lock().ok();
         let mut memo = memo.as_deref_mut().and_then(Option::as_mut);
-        let (mut form, mut cutter) = (NormalForm::default(), Cutter::new(side, self.has_endings()));
+        let (mut form, mut cutter) = (NormalForm::new(self.revision), self.cutter(side));
         pieces(text, &mut |piece| {
             form.set(piece, self.case());
             cutter.cut(&form, &mut |cut| {
@@ -230,10 +240,10 @@ impl Tokenizer {
         let stem = self.stemmer.as_ref().and_then(|stemmer| stemmer.stem(word));
         let token = self.letters.unify(stem.map_or(Cow::Borrowed(word), Cow::Owned));
         // After the stemmer, which knows the letters of its language.
-        let token = if self.ascii_folding {
-            without_marks(token)
-        } else {
-            token
+        let token = match self.ascii_folding {
+            true if self.revision < SPELLINGS => without_marks(token),
+            true => one_spelling(without_marks(token)),
+            false => token,
         };
         let fits = !token.is_empty() && self.is_long(&token) && token.chars().count() <= self.max_len;
         fits.then_some(token)

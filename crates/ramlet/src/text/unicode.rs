@@ -18,12 +18,16 @@
 //! | `R&D`, `AT&T` | `r&d`, `at&t` | |
 //! | `1,000,000`, `1'000`, `1_000`, `1.000.000` | `1000000`, .. | a number is one, however it is written |
 //! | `3.14`, `3,14`; `192.168.0.1` | `3.14`; `192.168.0.1` | |
+//! | `v1.2.3` | `1.2.3` | a version, with and without its letter |
+//! | `צה״ל`, `צה"ל`: a double mark between Hebrew letters | `צהל` | an abbreviation |
+//! | `col·lecció`: a dot between two l | `collecció` | one Catalan letter |
 //! | emoji | itself, without the colour of the skin | flags and joined ones are one each |
 
 use std::ops::Range;
 
 use super::korean;
 use super::normal_form::{NormalForm, ZERO_WIDTH_JOINER, follows, is_extending, is_pictograph};
+use super::revision::SPELLINGS;
 use super::scripts::{by_dictionary, is_dense};
 
 /// Which side a text is on.
@@ -106,6 +110,8 @@ pub struct Cutter {
     side: Side,
     /// Endings of names stand behind an apostrophe, as in Turkish.
     has_endings: bool,
+    /// Whether the rules are those from before [`SPELLINGS`].
+    is_old: bool,
     /// The place of the run that is next.
     place: u32,
     runs: Vec<Run>,
@@ -113,10 +119,12 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    pub fn new(side: Side, has_endings: bool) -> Cutter {
+    /// By the rules of a revision of the analysis.
+    pub fn new(side: Side, has_endings: bool, revision: u32) -> Cutter {
         Cutter {
             side,
             has_endings,
+            is_old: revision < SPELLINGS,
             place: 0,
             runs: Vec::new(),
             joined: String::new(),
@@ -127,7 +135,7 @@ impl Cutter {
     pub fn cut(&mut self, piece: &NormalForm, each: &mut dyn FnMut(Cut<'_>)) {
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
-        split(&piece.text, &mut runs);
+        split(&piece.text, &mut runs, self.is_old);
         let mut rules = Rules {
             text: &piece.text,
             runs: &runs,
@@ -142,10 +150,13 @@ impl Cutter {
     }
 }
 
-fn split(text: &str, runs: &mut Vec<Run>) {
+fn split(text: &str, runs: &mut Vec<Run>, is_old: bool) {
     for (at, c) in text.char_indices() {
         let end = at + c.len_utf8();
-        let kind = kind_of(c);
+        let kind = match new_sign(c).filter(|_| !is_old) {
+            Some(sign) => Kind::Sign(sign),
+            None => kind_of(c),
+        };
         if let Some(last) = runs.last_mut().filter(|last| last.end as usize == at)
             && goes_on(&text[last.start as usize..at], last, kind, c)
         {
@@ -176,6 +187,15 @@ fn kind_of(c: char) -> Kind {
         c if is_pictograph(c) || is_flag_letter(c) => Kind::Emoji,
         c if c.is_alphanumeric() => Kind::Word,
         c => Kind::Sign(c),
+    }
+}
+
+/// Signs that revision [`SPELLINGS`] knows: the grave accent and the Hawaiian and Hebrew apostrophes; the Hebrew double mark.
+fn new_sign(c: char) -> Option<char> {
+    match c {
+        '`' | '\u{2bb}' | '\u{5f3}' => Some('\''),
+        '\u{5f4}' | '\u{201d}' => Some('"'),
+        _ => None,
     }
 }
 
@@ -233,6 +253,8 @@ impl<'a> Rules<'a> {
             .or_else(|| self.apostrophe(at))
             .or_else(|| self.hyphen(at))
             .or_else(|| self.signs(at))
+            .or_else(|| self.version(at))
+            .or_else(|| self.one_letter(at))
             .unwrap_or_else(|| self.plain(at))
     }
 
@@ -364,6 +386,42 @@ impl<'a> Rules<'a> {
         self.further(self.str(at), at..at + 1);
         self.pass(1);
         Some(end)
+    }
+
+    /// `v1.2.3`: the number, as without the letter.
+    fn version(&mut self, at: usize) -> Option<usize> {
+        let first = self.str(at).strip_prefix('v')?;
+        let is_number = |at: usize| self.runs.get(at).is_some_and(|run| run.kind == Kind::Digits);
+        let mut end = at + 1;
+        while self.is_sign(end, '.') && is_number(end + 1) {
+            end += 2;
+        }
+        let is_whole = !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
+        if self.cutter.is_old || !is_whole || end == at + 1 {
+            return None;
+        }
+        let mut parts = vec![first];
+        for part in (at + 2..end).step_by(2) {
+            parts.extend([".", self.str(part)]);
+        }
+        self.compound(&parts, at..end);
+        Some(end)
+    }
+
+    /// Two runs with a sign between them that are one word: `צה״ל`, `col·lecció`.
+    fn one_letter(&mut self, at: usize) -> Option<usize> {
+        let (first, second) = (self.str(at), self.runs.get(at + 2).map(|_| self.str(at + 2))?);
+        let is_hebrew = |c: Option<char>| c.is_some_and(|c| matches!(c, '\u{5d0}'..='\u{5ea}'));
+        let is_one = match self.runs[at + 1].kind {
+            Kind::Sign('"') => is_hebrew(first.chars().next_back()) && is_hebrew(second.chars().next()),
+            Kind::Sign('·') => first.ends_with('l') && second.starts_with('l'),
+            _ => false,
+        };
+        if self.cutter.is_old || !is_one || !self.is_word(at + 2) {
+            return None;
+        }
+        self.compound(&[first, second], at..at + 3);
+        Some(at + 3)
     }
 
     /// A number with separators; `None`: it has none.

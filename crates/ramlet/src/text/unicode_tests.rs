@@ -97,6 +97,12 @@ fn each_rule() {
         ("so\u{ad}ft zero\u{200b}width", "soft zerowidth", ""),
         ("١٢٣ ２０", "123 20", ""),
         ("snake_case kebab", "snake case kebab", ""),
+        (
+            "v1.2.3, v2.0 v3 av1.2 1.2.3.v4",
+            "1.2.3 2.0 v3 av1 2 1.2.3 v4",
+            "v1 2 3 v2 0 1 2 3 .v4",
+        ),
+        ("צה״ל \"of\" col·lecció", "צהל of colleccio", "צה ל col leccio"),
     ] {
         let asked = asked(&plain, text);
         assert_eq!(asked.join(" "), main, "{text}");
@@ -200,6 +206,21 @@ fn all_scripts_with_default_settings() {
         ("softhyphen", "soft\u{ad}hyphen"),
         ("zerowidth", "zero\u{200b}width"),
         ("می\u{200c}خواهم", "میخواهم"),
+        ("1.2.3", "since v1.2.3"),
+        ("v1.2.3", "version 1.2.3"),
+        ("V2.0", "v2.0"),
+        ("v1", "v1.2.3"),
+        ("צה\"ל", "צה״ל"),
+        ("צהל", "צה\"ל"),
+        ("צ'יפס", "צ׳יפס"),
+        ("hawaii", "Hawaiʻi"),
+        ("dont", "don`t"),
+        ("dont", "don´t"),
+        ("collecció", "col·lecció"),
+        ("col·lecció", "coŀlecció"),
+        ("احمد", "أحمد"),
+        ("کتاب", "كتاب"),
+        ("हिंदी", "हिन्दी"),
     ] {
         assert!(
             finds(&plain, query, text),
@@ -214,6 +235,8 @@ fn all_scripts_with_default_settings() {
         (".net", "net"),
         ("café", "caffe"),
         ("й", "и"),
+        ("1.2.3", "1.2.4"),
+        ("12.3", "v1.2.3"),
     ] {
         assert!(!finds(&plain, query, text), "{query} in {text}");
     }
