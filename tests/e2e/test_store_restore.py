@@ -23,7 +23,9 @@ def pushed(tmp_path_factory):
         directory = tmp_path_factory.mktemp("pushed")
         with Server(directory / "data", arguments=["--no-probe"]) as server:
             http = server.http()
-            http.call("PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Euclid"}, "optimizers_config": {"indexing_threshold": 1}})
+            # What goes to RAM is fetched before a server answers.
+            vectors = {"size": DIM, "distance": "Euclid", "on_disk": True}
+            http.call("PUT", "/collections/docs", {"vectors": vectors, "optimizers_config": {"indexing_threshold": 1}})
             http.call("PUT", "/collections/docs/index", {"field_name": "n", "field_schema": "integer"})
             rng = random.Random(1)
             for start in range(0, COUNT, 1000):
@@ -82,9 +84,16 @@ def slow(pushed):
     pushed[0].seconds = 0
 
 
+def begun(slow, data):
+    """A server that answers, of whose files most are missing for a while: they come one by one, a second each, also where the machine is busy."""
+    server = restoring(slow, data).start()
+    slow[0].seconds = 1
+    return server
+
+
 def test_it_answers_before_all_is_there(slow, tmp_path):
     s3, expected = slow
-    server = restoring(slow, tmp_path / "r").start()
+    server = begun(slow, tmp_path / "r")
     try:
         http = server.http()
         assert http.call("POST", "/collections/docs/points/count", {"exact": True})["result"]["count"] == COUNT
@@ -98,6 +107,7 @@ def test_it_answers_before_all_is_there(slow, tmp_path):
         put(server, range(COUNT, COUNT + 20))
         assert is_restoring(server), server.log()
         server.kill()
+        s3.seconds = 0
         server.arguments = ["--no-probe"]
         server.start()
         assert answers(server)[1:] == expected[1:]
@@ -122,7 +132,7 @@ def test_it_answers_before_all_is_there(slow, tmp_path):
 
 
 def test_merges_and_deletes_meanwhile(slow, tmp_path):
-    server = restoring(slow, tmp_path / "r").start()
+    server = begun(slow, tmp_path / "r")
     try:
         http = server.http()
         http.call("POST", "/collections/docs/points/delete?wait=true", {"filter": {"must": [{"key": "n", "range": {"lt": COUNT // 2}}]}})
@@ -144,7 +154,7 @@ def test_merges_and_deletes_meanwhile(slow, tmp_path):
 
 def test_a_store_that_is_away_and_comes_back(slow, tmp_path):
     s3, expected = slow
-    server = restoring(slow, tmp_path / "r").start()
+    server = begun(slow, tmp_path / "r")
     try:
         objects = {key: value for key, value in s3.objects.items() if "/objects/" in key}
         broken = {key: (body[:-1] + bytes([body[-1] ^ 1]), tag) for key, (body, tag) in objects.items()}
