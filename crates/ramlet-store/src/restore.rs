@@ -116,6 +116,11 @@ impl Partial {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether nothing of it is to be fetched.
+    fn is_done(&self) -> bool {
+        self.is_whole.load(Ordering::Acquire) || self.is_removed.load(Ordering::Acquire)
+    }
+
     /// Returns when these bytes are in the file.
     fn ensure(&self, restoring: &Restoring, range: Range<u64>) -> Result<()> {
         if self.is_whole.load(Ordering::Acquire) {
@@ -280,14 +285,17 @@ impl Restoring {
         let mut files: Vec<Arc<Partial>> = self.files().values().cloned().collect();
         files.sort_by(|a, b| (a.bytes, &a.name).cmp(&(b.bytes, &b.name)));
         for file in files {
-            for at in 0..file.chunks.len() {
-                if self.is_stopped.load(Ordering::Acquire) {
-                    return Ok(false);
+            // A sync that failed for somebody else's read puts back chunks that were passed already.
+            while !file.is_done() {
+                for at in 0..file.chunks.len() {
+                    if self.is_stopped.load(Ordering::Acquire) {
+                        return Ok(false);
+                    }
+                    if file.is_done() {
+                        break;
+                    }
+                    file.chunk(self, at)?;
                 }
-                if file.is_removed.load(Ordering::Acquire) {
-                    break;
-                }
-                file.chunk(self, at)?;
             }
         }
         self.is_whole.store(true, Ordering::Release);
