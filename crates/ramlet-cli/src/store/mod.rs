@@ -5,6 +5,7 @@ mod progress;
 mod pull;
 mod push;
 pub mod restore;
+mod state;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -29,7 +29,7 @@ use ramlet_store::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use super::{now, pull, trusted};
+use super::{now, pull, state, trusted};
 use crate::args::NodeRole;
 use crate::output::{many, say};
 use crate::serve_settings::StoreSettings;
@@ -142,7 +142,7 @@ impl Prepared {
     }
 
     fn fill(&mut self) -> Result<()> {
-        let state = self.read_state()?;
+        let state = state::read::<State>(&self.dir, STATE)?;
         if let Some(state) = &state
             && state.store != self.id
         {
@@ -275,21 +275,10 @@ impl Prepared {
         Ok(())
     }
 
-    fn read_state(&self) -> Result<Option<State>> {
-        let path = self.dir.join(STATE);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let read = serde_json::from_slice(&bytes).with_context(|| path.display().to_string());
-                read.map(Some)
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e).with_context(|| path.display().to_string()),
-        }
-    }
-
     fn write_state(&self, filling: Option<u64>) -> Result<()> {
-        write_state(
+        state::write(
             &self.dir,
+            STATE,
             &State {
                 store: self.id.clone(),
                 filling,
@@ -307,15 +296,6 @@ fn remove(path: &Path) -> Result<()> {
         false => fs::remove_file(path),
     };
     removed.with_context(|| path.display().to_string())
-}
-
-fn write_state(dir: &Path, state: &State) -> Result<()> {
-    let (path, made) = (dir.join(STATE), dir.join("store.json.tmp"));
-    let written = fs::write(&made, serde_json::to_vec(state)?)
-        .and_then(|()| fs::File::open(&made)?.sync_all())
-        .and_then(|()| fs::rename(&made, &path))
-        .and_then(|()| fs::File::open(dir)?.sync_all());
-    written.with_context(|| path.display().to_string())
 }
 
 /// What changes while a node runs.
@@ -591,7 +571,7 @@ impl NodeLog {
             epoch: position.epoch,
             changes: known.changes,
         };
-        write_state(&self.dir, &state)?;
+        state::write(&self.dir, STATE, &state)?;
         known.noted = (position.slot, Instant::now());
         Ok(())
     }

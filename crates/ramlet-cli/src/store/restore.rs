@@ -17,6 +17,7 @@ use ramlet_store::{BackupKind, Pull, Restoring, StoreErrorKind, StoreUrl};
 use serde::{Deserialize, Serialize};
 
 use super::pull::{Files, sync_dirs};
+use super::state;
 use crate::output::say;
 
 const STATE: &str = "restore.json";
@@ -44,7 +45,7 @@ pub struct Restore {
 /// Begins, or goes on; `None`: the directory is whole. Before the engine opens it.
 pub fn prepare(url: Option<&str>, dir: &Path, ledger: &Arc<Ledger>) -> Result<Option<Restore>> {
     let begun = Instant::now();
-    let found = read_state(dir)?;
+    let found = state::read::<State>(dir, STATE)?;
     let url = match (&found, url) {
         (None, None) => return Ok(None),
         (None, Some(url)) if has_data(dir)? => {
@@ -92,13 +93,13 @@ pub fn prepare(url: Option<&str>, dir: &Path, ledger: &Arc<Ledger>) -> Result<Op
         begun: has_begun,
     };
     if found.is_none() {
-        write_state(dir, &state)?;
+        state::write(dir, STATE, &state)?;
     }
     let (number, bytes) = (pull.number, pull.info.bytes);
     let restoring = pull.run_beside(&Files(dir.to_owned()), has_begun, &mut |_| {})?;
     sync_dirs(dir)?;
     state.begun = true;
-    write_state(dir, &state)?;
+    state::write(dir, STATE, &state)?;
     let waiting = restoring.progress().bytes;
     say(format_args!(
         "restoring backup {number} of {url}: {} of {} are fetched while the server answers",
@@ -180,26 +181,4 @@ fn has_data(dir: &Path) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn read_state(dir: &Path) -> Result<Option<State>> {
-    let path = dir.join(STATE);
-    match fs::read(&path) {
-        Ok(bytes) => {
-            let read = serde_json::from_slice(&bytes).with_context(|| path.display().to_string());
-            read.map(Some)
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e).with_context(|| path.display().to_string()),
-    }
-}
-
-fn write_state(dir: &Path, state: &State) -> Result<()> {
-    let (path, made) = (dir.join(STATE), dir.join("restore.json.tmp"));
-    let written = fs::create_dir_all(dir)
-        .and_then(|()| fs::write(&made, serde_json::to_vec(state)?))
-        .and_then(|()| fs::File::open(&made)?.sync_all())
-        .and_then(|()| fs::rename(&made, &path))
-        .and_then(|()| fs::File::open(dir)?.sync_all());
-    written.with_context(|| path.display().to_string())
 }
