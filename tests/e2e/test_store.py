@@ -241,9 +241,10 @@ def test_a_directory_can_be_trusted(tmp_path):
     assert left == [], left
 
 
-def test_over_s3(filled, made, tmp_path):
-    """Now and then a request is answered 503: it is sent again."""
-    with S3(fails=31) as s3:
+@pytest.mark.parametrize("fault", ["fails", "cuts"])
+def test_over_s3(filled, made, tmp_path, fault):
+    """Now and then a request is answered 503, or its answer is lost: it is sent again."""
+    with S3(**{fault: 31}) as s3:
         url, environment = "s3://bucket/some/place", s3.environment
         code, text = ramlet("check", url, environment=environment)
         assert code == 0 and text.count("one of 16 racing writers") == 2 and s3.objects == {}, text

@@ -2,6 +2,9 @@
 
 import hashlib
 import itertools
+import os
+import socket
+import struct
 import threading
 import time
 from collections import Counter
@@ -14,15 +17,16 @@ PAGE = 20
 
 class S3:
     """`with S3() as s3`: s3.environment is what a client needs. `lies`: every create and swap wins. `fails`: one request of so many is answered 503.
+    `cuts`: of so many writes one is done, and the connection is reset instead of an answer.
     `seconds` is how long a read of an object takes, and may be changed."""
 
-    def __init__(self, lies=False, fails=0, seconds=0):
-        self.objects, self.lock, self.lies, self.fails, self.seconds = {}, threading.Lock(), lies, fails, seconds
+    def __init__(self, lies=False, fails=0, cuts=0, seconds=0):
+        self.objects, self.lock, self.lies, self.fails, self.cuts, self.seconds = {}, threading.Lock(), lies, fails, cuts, seconds
         self.turn, self.versions, self.puts = itertools.count(1), itertools.count(1), 0
         # By method; a list is one of its own.
         self.requests = Counter()
         handler = type("Handler", (Handler,), {"s3": self})
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.server = Listening(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
         self.environment = {
             "AWS_ENDPOINT": f"http://127.0.0.1:{self.server.server_port}",
@@ -60,6 +64,11 @@ class S3:
             return [(key, len(self.objects[key][0]), self.objects[key][1]) for key in keys[:PAGE]], len(keys) > PAGE
 
 
+class Listening(ThreadingHTTPServer):
+    # Sixteen writers race: a queue of five, as it is by itself, resets those who come too quickly.
+    request_queue_size = 256
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # An answer leaves in one piece: else the other side waits 40 ms before it acknowledges the first.
@@ -82,6 +91,11 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status, code):
         self.send(status, f"<Error><Code>{code}</Code><Message>it is so</Message></Error>".encode())
 
+    def reset(self):
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.close(self.connection.detach())
+        self.close_connection = True
+
     def serve(self):
         parts = urlsplit(self.path)
         _, bucket, key = (unquote(parts.path) + "/").split("/", 2)
@@ -96,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.list({name: values[0] for name, values in parse_qs(parts.query).items()})
         if self.command == "PUT":
             status, tag = self.s3.put(key, body, self.headers)
+            if self.s3.cuts and next(self.s3.turn) % self.s3.cuts == 0:
+                return self.reset()
             return self.send(status, headers=[("etag", tag)]) if tag else self.refuse(status, "PreconditionFailed")
         if self.command == "DELETE":
             with self.s3.lock:

@@ -4,6 +4,8 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::thread;
+use std::time::Duration;
 
 use crate::nonce::nonce;
 use bytes::Bytes;
@@ -19,6 +21,10 @@ use crate::store::Store;
 const WRITERS: usize = 16;
 /// A race that one writer wins by chance is run again.
 const ROUNDS: usize = 4;
+/// Rounds in which an answer may be lost, of a whole probe.
+const LOST_ROUNDS_MAX: usize = 8;
+/// After a lost answer; longer after each further one.
+const PAUSE: Duration = Duration::from_millis(50);
 const OVERWRITES: usize = 16;
 const LISTED: usize = 8;
 const PROBE_BYTES_MAX: u64 = 1 << 20;
@@ -99,6 +105,8 @@ impl Probing<'_> {
                 // Wrong keys, or no way there: that isn't the store's fault.
                 Err(e) if findings.is_empty() => return Err(e),
                 Err(e) if e.kind() == StoreErrorKind::Denied => return Err(e),
+                // What the network does says nothing about the store.
+                Err(e) if e.kind() == StoreErrorKind::NoAnswer => return Err(e),
                 Err(e) => Outcome::Refused(e.to_string()),
                 Ok(outcome) => outcome,
             };
@@ -165,28 +173,42 @@ impl Probing<'_> {
         })
     }
 
-    /// Races until all rounds are over, or one went wrong.
+    /// Races until all rounds are over, or one went wrong. A round in which an answer was lost decides nothing: another one takes its place.
     fn rounds(&self, name: &str, prepare: &dyn Fn(&Path) -> Result<PutMode>) -> Result<Outcome> {
-        for round in 0..ROUNDS {
-            let path = self.path(&format!("{name}/{round}"));
-            let mode = prepare(&path)?;
-            let (winners, failures) = self.race(&path, &mode)?;
-            if let Some(e) = failures.first() {
-                return Err(e.clone());
-            }
-            let [winner] = winners[..] else {
-                let count = winners.len();
-                return refused(format!(
-                    "{count} of {WRITERS} racing writers were told that they won"
-                ));
-            };
-            if self.get(&path)? != of_writer(winner) {
-                return refused("the bytes that are there aren't those of the writer who won".into());
+        let mut lost = 0;
+        let mut round = 0;
+        while round < ROUNDS {
+            let path = self.path(&format!("{name}/{}", round + lost));
+            match self.round(&path, prepare) {
+                Err(e) if e.kind() == StoreErrorKind::NoAnswer && lost < LOST_ROUNDS_MAX => {
+                    lost += 1;
+                    thread::sleep(PAUSE * lost as u32);
+                }
+                Ok(Outcome::Fine(_)) => round += 1,
+                done => return done,
             }
         }
         Ok(Outcome::Fine(format!(
             "one of {WRITERS} racing writers won, in each of {ROUNDS} rounds"
         )))
+    }
+
+    fn round(&self, path: &Path, prepare: &dyn Fn(&Path) -> Result<PutMode>) -> Result<Outcome> {
+        let mode = prepare(path)?;
+        let (winners, failures) = self.race(path, &mode)?;
+        let count = winners.len();
+        if count > 1 || failures.is_empty() && count == 0 {
+            return refused(format!(
+                "{count} of {WRITERS} racing writers were told that they won"
+            ));
+        }
+        if let Some(e) = failures.into_iter().next() {
+            return Err(e);
+        }
+        if self.get(path)? != of_writer(winners[0]) {
+            return refused("the bytes that are there aren't those of the writer who won".into());
+        }
+        Ok(Outcome::Fine(String::new()))
     }
 }
 

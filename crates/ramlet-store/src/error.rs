@@ -26,6 +26,8 @@ pub enum StoreErrorKind {
     OverBudget,
     /// The store failed; whether it did what it was asked isn't known.
     Failed,
+    /// No answer came: a connection was refused, cut off, or too slow. The store may have done what it was asked.
+    NoAnswer,
 }
 
 /// A failure and its message.
@@ -49,6 +51,11 @@ impl StoreError {
         self.kind
     }
 
+    /// Whether the store may have done what it was asked.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Failed | StoreErrorKind::NoAnswer)
+    }
+
     pub(crate) fn corrupt(message: impl Into<String>) -> StoreError {
         StoreError::new(StoreErrorKind::Corrupt, message)
     }
@@ -69,6 +76,7 @@ impl StoreError {
             E::AlreadyExists { .. } | E::Precondition { .. } => StoreErrorKind::Exists,
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => StoreErrorKind::Denied,
             E::NotSupported { .. } | E::NotImplemented { .. } => StoreErrorKind::Unsupported,
+            _ if has_no_answer(error) => StoreErrorKind::NoAnswer,
             _ => StoreErrorKind::Failed,
         };
         let said = shortened(&causes(error));
@@ -78,6 +86,41 @@ impl StoreError {
             false => StoreError::new(kind, format!("{what}: {said}")),
         }
     }
+}
+
+fn has_no_answer(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind as K;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if is_cut_off(error) {
+            return true;
+        }
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return matches!(
+                io.kind(),
+                K::ConnectionRefused
+                    | K::ConnectionReset
+                    | K::ConnectionAborted
+                    | K::BrokenPipe
+                    | K::TimedOut
+            );
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// The HTTP client's word for it.
+#[cfg(feature = "s3")]
+fn is_cut_off(error: &(dyn std::error::Error + 'static)) -> bool {
+    use object_store::client::{HttpError, HttpErrorKind as K};
+    let http = error.downcast_ref::<HttpError>();
+    http.is_some_and(|http| matches!(http.kind(), K::Connect | K::Timeout | K::Interrupted))
+}
+
+#[cfg(not(feature = "s3"))]
+fn is_cut_off(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
 
 /// What a store says of itself, without the crate's account of how it asked: of S3 the code and the sentence, of the network the address and why.

@@ -226,7 +226,7 @@ pub fn publish(store: &Store, manifest: &Manifest) -> Result<Published> {
     let created = store.create(&manifest_path(manifest.number), manifest.encode());
     let failure = match created {
         Ok(()) => return Ok(Published::Done),
-        Err(e) if [StoreErrorKind::Exists, StoreErrorKind::Failed].contains(&e.kind()) => e,
+        Err(e) if e.kind() == StoreErrorKind::Exists || e.is_unknown() => e,
         Err(e) => return Err(e),
     };
     match find(store, manifest.number)? {

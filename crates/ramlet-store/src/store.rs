@@ -222,8 +222,11 @@ impl Store {
         };
         let bytes = serde_json::to_vec(&marker).expect("a marker has string keys only");
         match self.create(&Path::from(MARKER), bytes.into()) {
-            // Another one made it at the same moment.
-            Err(e) if e.kind() == StoreErrorKind::Exists => self.is_ours().map(|_| ()),
+            // Another one made it at the same moment, or this one did and the answer was lost.
+            Err(e) if e.kind() == StoreErrorKind::Exists || e.is_unknown() => match self.is_ours()? {
+                true => Ok(()),
+                false => Err(e),
+            },
             done => done,
         }
     }

@@ -258,7 +258,7 @@ impl SlotLog {
                 Err(error) => error,
             };
             let patience = Duration::from_millis(self.patience_ms.load(Ordering::Acquire));
-            if error.kind() != StoreErrorKind::Failed || begun.elapsed() > patience {
+            if !error.is_unknown() || begun.elapsed() > patience {
                 return Err(error.into());
             }
             self.note_trouble(Some(&error));

@@ -109,3 +109,26 @@ fn a_marker_of_another_version_is_refused() {
         assert!(error.to_string().contains(says), "{error}");
     }
 }
+
+#[test]
+fn a_lost_answer_is_no_verdict() {
+    for lost in [1, 2, 5] {
+        assert_eq!(refused(Lie::CutOff(lost)), []);
+    }
+    let inner = Arc::new(InMemory::new());
+    let cut = store(&inner, Lie::CutOff(usize::MAX / 8));
+    let error = check(&cut, &mut |_| {}).expect_err("no race can be told");
+    assert_eq!(error.kind(), StoreErrorKind::NoAnswer);
+    assert_eq!(objects(&inner), [""; 0]);
+}
+
+#[test]
+fn a_place_is_claimed_though_the_answer_is_lost() {
+    let inner = Arc::new(InMemory::new());
+    let lost = store(&inner, Lie::LostAnswers);
+    lost.claim().expect("the marker is there");
+    assert!(lost.is_ours().expect("it is read"));
+    let inner = Arc::new(InMemory::new());
+    let cut = store(&inner, Lie::FailsAfter(0));
+    cut.claim().expect_err("no marker is there");
+}

@@ -15,6 +15,9 @@ use object_store::{
 };
 use ramlet_store::Store;
 
+/// Of [`Lie::CutOff`]: one of so many answers is lost.
+const CUT_EVERY: usize = 5;
+
 /// What a store does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
@@ -35,8 +38,10 @@ pub enum Lie {
     KeepsDeleted,
     /// Deletes are acknowledged, and done when [`Wrapped::delete_late`] says so: a sweeper that stalls.
     LateDeletes,
-    /// The answer to a create of a manifest or a slot is lost, and the object is there.
+    /// The answer to a create of a marker, a manifest or a slot is lost, and the object is there.
     LostAnswers,
+    /// The network loses the answer of so many creates and swaps, by turns before and after the store has done what it was asked.
+    CutOff(usize),
     /// All is refused.
     Denied,
     /// Writes fail from this one on.
@@ -49,6 +54,7 @@ pub struct Wrapped {
     pub inner: Arc<InMemory>,
     lie: Lie,
     puts: AtomicUsize,
+    cut: AtomicUsize,
     late: Mutex<Vec<Path>>,
 }
 
@@ -58,6 +64,7 @@ impl Wrapped {
             inner: inner.clone(),
             lie,
             puts: AtomicUsize::new(0),
+            cut: AtomicUsize::new(0),
             late: Mutex::default(),
         })
     }
@@ -93,6 +100,14 @@ fn failure(why: &str) -> Error {
     }
 }
 
+fn cut_off() -> Error {
+    let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    Error::Generic {
+        store: "Wrapped",
+        source: Box::new(reset),
+    }
+}
+
 #[async_trait]
 impl ObjectStore for Wrapped {
     async fn put_opts(&self, path: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
@@ -118,10 +133,22 @@ impl ObjectStore for Wrapped {
                 }
             }
             Lie::LostAnswers
-                if creates && (path.as_ref().contains("manifests") || path.as_ref().starts_with("log/")) =>
+                if creates
+                    && ["manifests", "log/", "ramlet-store"]
+                        .iter()
+                        .any(|name| path.as_ref().contains(name)) =>
             {
                 self.inner.put_opts(path, payload, options).await?;
                 return Err(failure("the connection was reset"));
+            }
+            Lie::CutOff(most) if creates || swaps => {
+                let cut = self.cut.fetch_add(1, Ordering::Relaxed);
+                if cut < most * CUT_EVERY && cut % CUT_EVERY == 0 {
+                    if cut / CUT_EVERY % 2 == 1 {
+                        self.inner.put_opts(path, payload, options).await?;
+                    }
+                    return Err(cut_off());
+                }
             }
             Lie::Denied => {
                 return Err(Error::PermissionDenied {
