@@ -311,7 +311,8 @@ impl Engine {
                 Err(e) if e.is_shortage() && self.has_loaded() => break,
                 Err(e) if e.is_shortage() => {
                     let what = format!(
-                        "{e}; give more memory to open it, or start without it (`--skip-collection {name}`)"
+                        "{}. Give more memory to open it, or start without it (`--skip-collection {name}`)",
+                        e.fact()
                     );
                     return Err(Error::new(e.kind(), what).at(name));
                 }

@@ -6,7 +6,7 @@ use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
 use ramlet_memory::{OverBudget, TooSmall};
 
-use crate::memory::words::{WAITING_HELPS, refusal};
+use crate::memory::words::{ADVICE, refusal};
 
 /// Any failure of the engine. Ask it what it is; print it to say what and where.
 #[derive(Debug, Clone)]
@@ -102,12 +102,17 @@ impl Error {
     pub fn is_not_found(&self) -> bool {
         self.kind == ErrorKind::NotFound
     }
+    /// What a refusal for want of memory says, without what to do about it.
+    pub(crate) fn fact(&self) -> &str {
+        let advice = self.message.find(ADVICE).unwrap_or(self.message.len());
+        &self.message[..advice]
+    }
     /// The same refusal where nobody gives back what is needed: it ends by deletes or a larger budget only.
     pub(crate) fn for_good(self) -> Error {
         if self.kind != ErrorKind::OverBudget {
             return self;
         }
-        let what = self.message.split(WAITING_HELPS).next().unwrap_or_default();
+        let what = self.fact();
         let message = format!(
             "{what}. Waiting doesn't help: delete points or collections, or start with a larger --memory"
         );
@@ -214,7 +219,7 @@ mod tests {
         };
         let busy = Error::from(refused(2_000_000));
         assert_eq!(busy.kind(), ErrorKind::OverBudget);
-        assert!(busy.to_string().ends_with(WAITING_HELPS), "{busy}");
+        assert!(busy.to_string().contains(". Waiting helps: "), "{busy}");
         let full = busy.for_good();
         assert_eq!(full.kind(), ErrorKind::MemoryFull);
         assert!(full.is_over_budget() && full.budget_bytes().is_some());
@@ -227,6 +232,7 @@ mod tests {
             said.contains("Waiting doesn't help") && !said.contains("Waiting helps"),
             "{said}"
         );
+        assert!(said.starts_with(full.fact()) && !full.fact().contains("Waiting"));
         // What could never be had stays so.
         assert_eq!(
             Error::from(refused(4_000_000)).for_good().kind(),

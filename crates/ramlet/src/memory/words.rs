@@ -33,8 +33,8 @@ pub fn megabytes(bytes: u64) -> String {
     }
 }
 
-/// The end of a refusal that passes by itself; [`Error::for_good`](crate::Error) replaces it.
-pub const WAITING_HELPS: &str = ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
+/// With this the advice of a refusal begins.
+pub const ADVICE: &str = ". Waiting ";
 
 /// The message of a refusal.
 pub fn refusal(e: &OverBudget) -> String {
@@ -65,7 +65,7 @@ pub fn refusal(e: &OverBudget) -> String {
     }
     out.push_str(match e.is_final() {
         true => ". Waiting doesn't help: ask for fewer points or less of each, send smaller batches, or start with a larger --memory",
-        false => WAITING_HELPS,
+        false => ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory",
     });
     out
 }
