@@ -4,6 +4,7 @@
 use ramlet_format::component::Component;
 use ramlet_index::graph::{self, bytes_for, degree_for};
 use ramlet_index::{CodeKind, Metric, WIDE, ivf};
+use ramlet_memory::ReclaimableBuf;
 
 use crate::schema::{VectorField, VectorKind};
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
@@ -358,13 +359,16 @@ pub fn extended_serve_in_part(dims: usize) -> bool {
     dims >= WIDE
 }
 
-/// Bytes of extended codes at least that must be in RAM for them to serve, of so many in all.
+/// Bytes of extended codes at least that must be in RAM for them to serve, of so many in all: whole pieces, in which memory is taken.
 pub fn extended_least(dims: usize, bytes: u64, has_smaller: bool) -> u64 {
-    match has_smaller {
+    let least = match has_smaller {
         _ if !extended_serve_in_part(dims) => bytes,
         true => bytes / 100 * FINEST_PART_LEAST,
         false => bytes / 100 * EXTENDED_PART_LEAST,
-    }
+    };
+    least
+        .next_multiple_of(ReclaimableBuf::PIECE_BYTES as u64)
+        .min(bytes)
 }
 
 /// Whether extended codes serve where so many bytes may be cached of them and of 1-bit codes, at least in part.

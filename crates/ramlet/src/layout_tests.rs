@@ -145,7 +145,7 @@ fn extended_codes_of_wide_vectors_serve_in_part() {
         let (signs, finest) = (bytes(CodeKind::OneBit), CodeKind::Extended { bits: finest });
         let none = built(dim, signs + bytes(short) / 20);
         assert_eq!(none, [CodeKind::OneBit, CodeKind::Sq8], "{dim}");
-        let part = built(dim, signs + bytes(short) / 8);
+        let part = built(dim, signs + bytes(short) / 7);
         assert_eq!(part, [CodeKind::OneBit, short, CodeKind::Sq8], "{dim}");
         if finest != short {
             let has = |room: u64| built(dim, room).contains(&finest);
@@ -156,7 +156,7 @@ fn extended_codes_of_wide_vectors_serve_in_part() {
             );
         }
         // What a build in that room made is what it wants there.
-        let most = signs + bytes(short) / 8 + beside_codes(dim as u64, ROWS.into());
+        let most = signs + bytes(short) / 7 + beside_codes(dim as u64, ROWS.into());
         let field = field(dim, "null");
         assert!(
             !was_built_for_another_budget(&field, Rows::alone(ROWS), &part, most),

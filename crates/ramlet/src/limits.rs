@@ -97,6 +97,8 @@ pub const REWRITE_DELETED_SHARE: f64 = 0.2;
 pub const REWRITE_ROWS_MIN: u32 = 1_000;
 /// Least memory of a job.
 pub const JOB_SCRATCH_MIN: u64 = 1280 << 10;
+/// Memory of a job that reads files into RAM: its buffer of 256 KiB, and lists.
+pub const FILL_SCRATCH: u64 = 320 << 10;
 /// A job's memory beside twice its rows, if nobody else needs it, ...
 pub const JOB_SCRATCH_BASE: u64 = 4 << 20;
 /// ... the least of a job that writes a segment, beside the rows, ...

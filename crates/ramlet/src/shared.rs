@@ -12,7 +12,7 @@ use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind};
 use crate::jobs::watch::Watch;
-use crate::limits::{GROUP_BYTES, JOB_SCRATCH_MIN};
+use crate::limits::{FILL_SCRATCH, GROUP_BYTES, JOB_SCRATCH_MIN};
 use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
 use crate::write::log::LogSetup;
@@ -415,12 +415,28 @@ impl Shared {
         // The other half: files being written, blocks being read.
         arena.scratch_bytes = (bytes / 2) as usize;
         arena.has_less_scratch = is_less;
+        Ok(self.running((held, spare), arena))
+    }
+
+    /// The same for a job that only reads files into RAM: what it works with is missing from the room that it fills.
+    pub fn begin_filling(&self) -> Result<RunningJob<'_>, OverBudget> {
+        let mut arena = self.job();
+        let held = arena.scratch.waiting().reserve(FILL_SCRATCH)?;
+        (arena.scratch_bytes, arena.has_less_scratch) = (0, false);
+        Ok(self.running((held, None), arena))
+    }
+
+    fn running<'a>(
+        &'a self,
+        held: (Reservation, Option<Reservation>),
+        arena: MutexGuard<'a, JobArena>,
+    ) -> RunningJob<'a> {
         self.begun.fetch_add(1, Ordering::AcqRel);
-        Ok(RunningJob {
-            _held: (held, spare),
+        RunningJob {
+            _held: held,
             arena,
             ended: &self.ended,
-        })
+        }
     }
 
     /// How many jobs have begun by now.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ramlet_io::IoContext;
 use ramlet_memory::ReclaimableBuf;
 
-use super::{begin, replace_segment};
+use super::{begin_filling, replace_segment};
 use crate::core::Core;
 use crate::error::Result;
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
@@ -83,7 +83,7 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
     if !FillCandidates::of(core, what).any(core) {
         return Ok(false);
     }
-    let mut arena = begin(core, 0)?;
+    let mut arena = begin_filling(core)?;
     // Another job may have taken the room while this one waited.
     let due = FillCandidates::of(core, what);
     let (segments, schema) = {
@@ -160,7 +160,7 @@ pub fn fill_spare(core: &Core) -> Result<bool> {
     let Some(spare) = spare_of(core, &segments) else {
         return Ok(false);
     };
-    let mut arena = begin(core, 0)?;
+    let mut arena = begin_filling(core)?;
     let Lookup { io, buf, .. } = &mut arena.lookup;
     let came = match spare {
         Spare::Codes(column) => column.spare(io)?,

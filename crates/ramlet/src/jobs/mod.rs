@@ -62,6 +62,13 @@ fn begin(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
     begin_with(core, wanted)
 }
 
+/// The same for one that only reads files into RAM.
+fn begin_filling(core: &Core) -> Result<RunningJob<'_>> {
+    let arena = core.shared.begin_filling()?;
+    core.check_not_dropped()?;
+    Ok(arena)
+}
+
 /// The same for one that writes a segment, and that others may have to give memory back for.
 fn begin_writing(core: &Core, bytes: u64) -> Result<RunningJob<'_>> {
     let schema = core.view.load().schema.clone();

@@ -87,6 +87,11 @@ pub fn payload(rows: u64, bytes: u64) -> u64 {
     }
 }
 
+/// Vectors without an index in RAM: without row numbers, and nothing between them.
+pub fn flat_ram(spec: &Spec) -> u64 {
+    spec.points * spec.row_bytes()
+}
+
 /// Scratch that building a graph takes at least.
 pub fn graph_scratch(spec: &Spec) -> u64 {
     graph::scratch_least(element(spec.element), spec.dims as usize) as u64

@@ -11,7 +11,7 @@ use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
 use crate::layout::{self, Kind, Room, Rows};
-use crate::limits::INDEXING_THRESHOLD_KB;
+use crate::limits::{FILL_SCRATCH, INDEXING_THRESHOLD_KB};
 use crate::schema::{VectorField, metric};
 
 /// Caches take memory in pieces of this.
@@ -318,7 +318,7 @@ fn component(component: &'static str, place: Place, ram_bytes: u64, disk_bytes: 
 }
 
 fn flat_shape(spec: &Spec, place: Place) -> Shape {
-    let bytes = bytes::rows_file(spec.points, spec.row_bytes());
+    let file = bytes::rows_file(spec.points, spec.row_bytes());
     let layout = match place {
         Place::Ram => Layout::VectorsInRam,
         Place::Disk => Layout::OnDisk,
@@ -331,12 +331,12 @@ fn flat_shape(spec: &Spec, place: Place) -> Shape {
         index: IndexKind::Flat,
         layout,
         work: Work::Flat,
-        components: vec![component(ROWS, place, bytes, bytes)],
+        components: vec![component(ROWS, place, bytes::flat_ram(spec), file)],
         counts,
         reading: Reading {
             pages: 1.0,
             rounds: 0.0,
-            scan_bytes: if place == Place::Disk { bytes as f64 } else { 0.0 },
+            scan_bytes: if place == Place::Disk { file as f64 } else { 0.0 },
         },
     }
 }
@@ -562,12 +562,15 @@ impl Shape {
         self.counts.rows_refined *= 1.0 - missing;
     }
 
-    /// What of it and of ids and payloads is in RAM.
+    /// What of it and of ids and payloads is in RAM, and what has to be free to read it.
     fn ram_bytes(&self, spec: &Spec, ids_in_ram: bool, payload_in_ram: bool) -> u64 {
         let parts: u64 = self.components.iter().map(|part| part.ram_bytes).sum();
         let ids = u64::from(ids_in_ram) * bytes::ids_ram(spec.points);
         let payload = u64::from(payload_in_ram) * bytes::payload(spec.points, spec.payload_bytes);
-        parts + ids + payload
+        match parts + ids + payload {
+            0 => 0,
+            held => held + FILL_SCRATCH,
+        }
     }
 
     /// The least memory for it, where so much of it is in RAM.
@@ -649,15 +652,20 @@ impl Shape {
             }
             None => left,
         };
-        // Rows without an index are there as far as there is room.
-        let may_be = self.index == IndexKind::Flat && spec.wishes.vectors != Some(Wish::Cold);
+        // Rows without codes are there as far as there is room.
+        let has_codes = self.components.iter().any(|c| c.component.ends_with("codes"));
+        let may_be = self.index != IndexKind::Hnsw && !has_codes && spec.wishes.vectors != Some(Wish::Cold);
         let rows = components
             .iter_mut()
             .find(|c| c.component == ROWS && c.place == Place::Disk);
         if let Some(rows) = rows.filter(|_| may_be && left >= PIECE_BYTES) {
-            rows.ram_bytes = (left / PIECE_BYTES * PIECE_BYTES).min(rows.disk_bytes);
+            let whole = match self.index {
+                IndexKind::Flat => bytes::flat_ram(spec),
+                _ => bytes::vectors_ram(spec),
+            };
+            rows.ram_bytes = (left / PIECE_BYTES * PIECE_BYTES).min(whole);
             rows.place = Place::Ram;
-            reading.scan_bytes *= 1.0 - rows.ram_bytes as f64 / rows.disk_bytes as f64;
+            reading.scan_bytes *= 1.0 - rows.ram_bytes as f64 / whole as f64;
         }
         // Payloads that are read are kept in what is left.
         let spare = match reads_payload {

@@ -303,12 +303,27 @@ impl Files {
             return bytes;
         };
         let is_there = before.iter().any(|cached| cached.component == extended);
-        let whole = self.file_bytes(extended);
-        let has_smaller = matches!(extended, Component::Extended { slot } if self.file(Component::ExtendedLow { slot }).is_some());
         match is_there {
             true => bytes,
-            false => bytes - whole + layout::extended_least(self.dims, whole, has_smaller),
+            false => bytes - self.file_bytes(extended) + self.extended_least(extended),
         }
+    }
+
+    /// Bytes of extended codes with which they serve.
+    fn extended_least(&self, extended: Component) -> u64 {
+        let has_smaller = matches!(extended, Component::Extended { slot } if self.file(Component::ExtendedLow { slot }).is_some());
+        layout::extended_least(self.dims, self.file_bytes(extended), has_smaller)
+    }
+
+    /// Whether a level serves with what has come of it beside what was there `before`, which comes back by itself.
+    fn serves(&self, level: Level, cached_files: &[CachedFile], before: &[CachedFile]) -> bool {
+        let has_enough = |extended: Component| {
+            let is_it = |cached: &&CachedFile| cached.component == extended;
+            let enough = |cached: &CachedFile| cached.bytes() >= self.extended_least(extended);
+            before.iter().any(|cached| is_it(&cached)) || cached_files.iter().find(is_it).is_some_and(enough)
+        };
+        let is_whole = cached_files.len() == level.parts().count();
+        is_whole && self.partial_extended(level).is_none_or(has_enough)
     }
 
     /// The extended codes of a level that serves without the last of them.
@@ -354,7 +369,7 @@ impl Files {
                 cached.rows.release(u64::MAX);
             }
             let cached_files = load(self, level, &held, file_context, io)?;
-            if cached_files.len() == level.parts().count() {
+            if self.serves(level, &cached_files, before) {
                 return Ok(cached_files);
             }
             (held, first) = (cached_files, self.place(level) + 1);
