@@ -18,6 +18,8 @@ WORKERS ?= 2
 # Of the Python package: the program inside reads Parquet; `WHEEL_PROGRAM=` (empty) builds a wheel without it.
 WHEEL_PROGRAM ?= ramlet
 WHEEL_FEATURES ?= parquet
+# `make wheel WHEEL_TARGET=aarch64-unknown-linux-gnu` (or x86_64-unknown-linux-musl): for another processor or C library. packaging/build.py says what that needs.
+WHEEL_TARGET ?=
 # `make test-python MIGRATE=1` tries copies out of Chroma, LanceDB, FAISS and hnswlib too, whose packages take 1 GB.
 MIGRATE ?=
 BUILDER := python/.venv-build
@@ -29,7 +31,7 @@ help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
 	@echo "make e2e     the second half of make test, with the release build; WORKERS=0: one test at a time"
-	@echo "make wheel   the Python package with the server inside, into python/target/wheels"
+	@echo "make wheel   the Python package with the server inside, into python/target/wheels; WHEEL_TARGET=TRIPLE: for another machine"
 	@echo "make test-python    builds it, and tests it in a clean virtual environment"
 	@echo "make clients    the official clients in JavaScript, Go, Java and Rust; CLIENTS=js: one alone. Those whose tools aren't here are skipped"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB). MORE=1: agno, LangGraph, DSPy, Agent Framework, mcp-server-qdrant too (770 MB)"
@@ -64,17 +66,8 @@ clients: export CLIENTS ?= js go java rust
 clients: $(PROGRAM) $(STAMP)
 	$(VENV)/bin/python -m pytest tests/clients
 
-# What goes into the wheel is stripped, and lies where pip puts programs.
 wheel: $(BUILDER)/installed
-	rm -rf python/data python/target/wheels
-ifneq ($(WHEEL_PROGRAM),)
-	cargo build --release --bin $(WHEEL_PROGRAM) --features "$(WHEEL_FEATURES)"
-	mkdir -p python/data/scripts
-	strip -o python/data/scripts/$(WHEEL_PROGRAM) target/release/$(WHEEL_PROGRAM)
-else
-	mkdir -p python/data
-endif
-	cd python && .venv-build/bin/maturin build --release --compatibility pypi
+	$(PYTHON) packaging/build.py wheel $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) --program "$(WHEEL_PROGRAM)" --features "$(WHEEL_FEATURES)" --maturin $(BUILDER)/bin/maturin
 
 test-python: wheel
 	rm -rf $(TESTED)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Builds what is installed: `packaging/build.py [--binary FILE] [KIND..]`, kinds: tarball, deb, sbom. All lie in target/packages.
+`packaging/build.py wheel`, as `make wheel` calls it, builds the Python package, into python/target/wheels.
 
 Needs a Rust toolchain and a C compiler; binutils for the symbols, dpkg-deb for the .deb. `--target` builds for another triple, whose
-compiler and objcopy must be there (CC and OBJCOPY name others). `--binary` packs one that was built before by this script's command.
+standard library (`rustup target add`), compiler and objcopy must be there (CC and OBJCOPY name others). In Debian's names: gcc-aarch64-linux-gnu and
+g++-aarch64-linux-gnu; musl-tools. `--binary` packs one that was built before by this script's command.
 """
 
 import argparse
@@ -63,28 +65,66 @@ def moment():
         return 0
 
 
-def build(target):
-    """The binary with its symbols."""
-    home = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
-    environment = dict(os.environ, RAMLET_COMMIT=commit())
-    # Messages of panics name files: those of this source, not of this machine.
-    environment["RUSTFLAGS"] = f"--remap-path-prefix={home}=/cargo --remap-path-prefix={ROOT}=/ramlet"
+def crossing(target):
+    """What compilers must be told to build for this machine."""
+    needed = {}
     if target.startswith("aarch64"):
         # Its kernels have pages of 4, 16 or 64 KiB. An allocator for 64 runs on all.
-        environment["JEMALLOC_SYS_WITH_LG_PAGE"] = "16"
-    command = ["cargo", "build", "--locked", "--release", "-p", "ramlet-cli", "--features", "parquet"]
+        needed["JEMALLOC_SYS_WITH_LG_PAGE"] = "16"
+        if not host().startswith("aarch64"):
+            needed["CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"] = "aarch64-linux-gnu-gcc"
+    return needed
+
+
+def built(target, features, **environment):
+    """The binary with its symbols."""
+    command = ["cargo", "build", "--locked", "--release", "-p", "ramlet-cli", "--bin", "ramlet", "--features", features]
     directory = ROOT / "target"
     if target != host():
         command += ["--target", target]
         directory /= target
-    run(*command, cwd=ROOT, env=environment)
+    run(*command, cwd=ROOT, env={**os.environ, **crossing(target), **environment})
     return directory / "release/ramlet"
+
+
+def build(target):
+    """The same for others' machines."""
+    home = os.environ.get("CARGO_HOME") or Path.home() / ".cargo"
+    # Messages of panics name files: those of this source, not of this machine.
+    remap = f"--remap-path-prefix={home}=/cargo --remap-path-prefix={ROOT}=/ramlet"
+    return built(target, "parquet", RAMLET_COMMIT=commit(), RUSTFLAGS=remap)
+
+
+def stripping(target, tool):
+    """The tool of binutils for this machine."""
+    cross = target.startswith("aarch64") and not host().startswith("aarch64")
+    return f"aarch64-linux-gnu-{tool}" if cross else tool
+
+
+def wheel(target, program, features, maturin):
+    """The Python package; the program, if there is one, lies where pip puts programs."""
+    package = ROOT / "python"
+    for old in (package / "data", package / "target/wheels"):
+        shutil.rmtree(old, ignore_errors=True)
+    (package / "data").mkdir()
+    if program:
+        scripts = package / "data/scripts"
+        scripts.mkdir()
+        run(stripping(target, "strip"), "-o", scripts / program, built(target, features))
+    command = [Path(maturin).absolute(), "build", "--release", "--locked", "--compatibility", "pypi"]
+    environment = {**os.environ, **crossing(target)}
+    if target != host():
+        command += ["--target", target]
+    if target.endswith("-musl"):
+        # A library that Python loads takes its C library from there.
+        environment["RUSTFLAGS"] = "-C target-feature=-crt-static"
+    run(*command, cwd=package, env=environment)
+    return sorted((package / "target/wheels").glob("*.whl"))
 
 
 def split(binary, target, into):
     """The binary without symbols, and the symbols: a debugger finds them beside it by the name that is left in it."""
-    cross = "aarch64-linux-gnu-objcopy" if target.startswith("aarch64") and not host().startswith("aarch64") else "objcopy"
-    objcopy = os.environ.get("OBJCOPY", cross)
+    objcopy = os.environ.get("OBJCOPY", stripping(target, "objcopy"))
     stripped, symbols = into / "ramlet", into / "ramlet.debug"
     run(objcopy, "--only-keep-debug", "--compress-debug-sections", binary, symbols)
     run(objcopy, "--strip-all", f"--add-gnu-debuglink={symbols}", binary, stripped)
@@ -224,14 +264,17 @@ def sbom(target):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help="tarball, deb, sbom [default: all]")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="tarball, deb, sbom [default: these], wheel")
     parser.add_argument("--target", default=host(), help="triple of the machine that it is for [default: this one]")
     parser.add_argument("--binary", type=Path, help="a binary with its symbols, built before")
     parser.add_argument("--runner", default="", help="what starts a binary of another machine here, as qemu-aarch64 -L DIR")
+    parser.add_argument("--program", default="ramlet", help="the program in the wheel; '': none")
+    parser.add_argument("--features", default="parquet", help="its features")
+    parser.add_argument("--maturin", default="maturin", help="what builds the wheel")
     arguments = parser.parse_args()
     kinds = arguments.kinds or ["tarball", "deb", "sbom"]
-    if unknown := set(kinds) - {"tarball", "deb", "sbom"}:
-        parser.error(f"there is no {', '.join(sorted(unknown))}: tarball, deb, sbom")
+    if unknown := set(kinds) - {"tarball", "deb", "sbom", "wheel"}:
+        parser.error(f"there is no {', '.join(sorted(unknown))}: tarball, deb, sbom, wheel")
     target = arguments.target
     OUT.mkdir(parents=True, exist_ok=True)
     made = []
@@ -252,6 +295,8 @@ def main():
             made.append(deb(stripped, tree, target))
     if "sbom" in kinds:
         made.append(sbom(target))
+    if "wheel" in kinds:
+        made += wheel(target, arguments.program, arguments.features, arguments.maturin)
     for path in made:
         print(f"{path.stat().st_size / 1e6:7.2f} MB  {path.relative_to(ROOT)}")
 
