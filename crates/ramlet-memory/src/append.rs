@@ -157,6 +157,11 @@ impl AppendRegion {
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
+    /// Bytes of a chunk: those asked for, in whole pages of this machine.
+    pub fn chunk_bytes(&self) -> usize {
+        self.shared.chunk_bytes
+    }
+
     /// Bytes reserved for this region: what is written of its chunks, and the table of them.
     pub fn bytes_reserved(&self) -> u64 {
         self.shared.reserved.load(Ordering::Relaxed)

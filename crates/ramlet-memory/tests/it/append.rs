@@ -42,6 +42,24 @@ fn items_come_back_aligned_and_whole() {
     assert_eq!(ledger.used(), 0);
 }
 
+/// Items of one size are found by their number alone.
+#[test]
+fn a_chunk_holds_what_it_says_it_holds() {
+    let ledger = Ledger::new(8 << 20);
+    let asked = 2 * page_bytes() - 100;
+    let (region, mut appender) =
+        AppendRegion::create(&ledger.consumer("x", u64::MAX), asked, 10).expect("a region");
+    assert_eq!(region.chunk_bytes(), 2 * page_bytes());
+    let each = region.chunk_bytes() / 16;
+    for number in 0..3 * each {
+        let span = appender.push(&item(number as u64, 16), 16).expect("room");
+        assert_eq!(
+            (span.chunk as usize, span.offset as usize),
+            (number / each, number % each * 16)
+        );
+    }
+}
+
 #[test]
 fn a_large_item_leaves_the_current_chunk_open() {
     let ledger = Ledger::new(1 << 20);

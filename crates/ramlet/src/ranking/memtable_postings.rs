@@ -8,7 +8,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ramlet_io::PAGE;
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
 
 const ENTRY: usize = 16;
@@ -79,12 +78,11 @@ impl MemtablePostings {
         chunk_bytes: usize,
         chunks: usize,
     ) -> Result<(MemtablePostings, MemtablePostingsWriter), OverBudget> {
-        // As the region does: entries are found by their number.
-        let chunk_bytes = chunk_bytes.next_multiple_of(PAGE);
         let (entries, appender) = AppendRegion::create(consumer, chunk_bytes, chunks)?;
         let lists = MemtablePostings {
+            // Entries are found by their number. Pages may have 64 KiB: only the region knows what a chunk holds.
+            entries_per_chunk: (entries.chunk_bytes() / ENTRY) as u32,
             entries,
-            entries_per_chunk: (chunk_bytes / ENTRY) as u32,
             chains: OnceLock::new(),
             is_partial: AtomicBool::new(false),
         };
