@@ -180,6 +180,7 @@ fn fetch_far(at: *const u8) {
 /// Asks for the first line of what is ahead, as [`Kernels::prefetch_far`] does. A dozen at once wait for each other: between steps of work
 /// they don't.
 #[inline]
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn fetch_one(ahead: &mut &[u8]) {
     if let Some((line, later)) = ahead.split_at_checked(LINE) {
         fetch_far(line.as_ptr());
