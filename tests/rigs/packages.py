@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What is installed, tried from a clean root: the .deb, the tarballs, the image's file system, the wheel, each in a Debian made by debootstrap.
 
-    cargo xtask rig packages [--record FILE] [--base DIR] [--machine aarch64] [deb|tarball|image|unit|wheel ..]
+    cargo xtask rig packages [--record FILE] [--base DIR] [--machine aarch64] [deb|tarball|image|unit|wheel|pages ..]
 
 `--machine`: packages for another processor, in roots of its Debian, emulated: qemu-user-static must be registered in /proc/sys/fs/binfmt_misc.
+`pages` runs such a server with pages of 4, 16 and 64 KiB, which kernels for ARM have.
 Needs root, debootstrap and the files that packaging/build.py and `make wheel` made. No service manager and no engine of containers runs here: the unit is
 checked by systemd-analyze, and the image's steps are run in a chroot. Nothing outside of a temporary directory is changed.
 """
@@ -14,6 +15,7 @@ import gzip
 import json
 import os
 import platform
+import random
 import re
 import shlex
 import shutil
@@ -22,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,6 +37,7 @@ OUT = ROOT / "target/packages"
 SUITE = "bookworm"
 MEMORY = "135MB"
 WAIT_S = 60
+WHEEL_BYTES_MAX = 25_000_000
 # Longer lines are cut in the transcript.
 WIDTH = 160
 
@@ -169,11 +174,12 @@ def debootstrap(path, *more):
     run(["debootstrap", *of, "--variant=minbase", *more, SUITE, path], shown, lines=1)
 
 
-def clean(base, work, name):
+def clean(base, work, name, *more):
     path = work / name
     if not (base / "etc/debian_version").exists():
-        debootstrap(base)
-    log.say(f"a clean root: debootstrap --variant=minbase {SUITE}, Debian {(base / 'etc/debian_version').read_text().strip()}")
+        debootstrap(base, *more)
+    shown = shlex.join(["debootstrap", "--variant=minbase", *more, SUITE])
+    log.say(f"a clean root: {shown}, Debian {(base / 'etc/debian_version').read_text().strip()}")
     # With its devices: Python's copy would read them.
     subprocess.run(["cp", "-a", base, path], check=True)
     return Root(path)
@@ -331,7 +337,7 @@ def vector(text):
     return np.mean(rows or [np.zeros(64)], axis=0).astype("float32")
 vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate([vector(text) for text in texts])), 64)
 pq.write_table(pa.table({"id": range(len(texts)), "embedding": vectors, "body": texts}), "/tmp/own.parquet")
-with ramlet.open("/srv/data", memory="64MB") as db:
+with ramlet.open(sys.argv[1], memory="64MB") as db:
     docs = db.create("docs", dim=64, indexes={"body": {"type": "text", "scoring": True}})
     docs.add(pq.read_table("/tmp/own.parquet"), vector_column="embedding")
     asked = "slipstream wing"
@@ -347,8 +353,10 @@ def wheel(base, work):
     if not found:
         raise SystemExit(f"python/target/wheels has none for {machine}: make wheel builds it")
     log.head(f"the wheel in a clean {SUITE} with Python, {found[-1].name}, {found[-1].stat().st_size / 1e6:.1f} MB")
-    root = Root(work / "wheel")
-    debootstrap(root.path, "--include=python3-venv")
+    if found[-1].stat().st_size > WHEEL_BYTES_MAX:
+        raise Failed("it is too large")
+    # Kept beside the other: one with Python.
+    root = clean(base.with_name(f"{base.name}-python"), work, "wheel", "--include=python3-venv")
     wheels = root.path / "tmp/wheels"
     # What pip would fetch is fetched before the clock runs: the root has no network of its own.
     packages = ["numpy", "pyarrow", found[-1]]
@@ -360,7 +368,7 @@ def wheel(base, work):
     start = time.monotonic()
     root.run("python3", "-m", "venv", "/opt/mine")
     root.run("/opt/mine/bin/pip", "install", "--quiet", "--no-index", "--find-links", "/tmp/wheels", "ramlet", "pyarrow")
-    said = root.run("/opt/mine/bin/python", "/tmp/first.py")
+    said = root.run("/opt/mine/bin/python", "/tmp/first.py", "/srv/data")
     root.run("/opt/mine/bin/python", "-m", "ramlet", "--version")
     seconds = time.monotonic() - start
     log.say(f"  {seconds:.0f} s from the wheel to the hybrid search" + (", emulated" if machine != HOST else ""))
@@ -368,9 +376,70 @@ def wheel(base, work):
         raise Failed("not all was found")
     if seconds > 60 and machine == HOST:
         raise Failed("it took more than a minute")
+    how = {"environment": {"RAMLET_PORT": str(free_port()), "RAMLET_GRPC_PORT": "disabled", "RAMLET_MEMORY": MEMORY, "RAMLET_DATA": "/srv/served"}}
+    with root.serving("/opt/mine/bin/python", "-m", "ramlet", "serve", asks=["/opt/mine/bin/python", "-m", "ramlet", "health"], **how):
+        imports_and_searches(root, count, "/opt/mine/bin/ramlet", **how)
+    # An emulator has the pages of other kernels too.
+    for page in (16384, 65536) if machine != HOST else ():
+        again = root.run("/opt/mine/bin/python", "/tmp/first.py", f"/srv/pages-{page}", environment={"QEMU_PAGESIZE": str(page)})
+        if again != said:
+            raise Failed(f"with pages of {page} bytes it finds something else")
 
 
-PARTS = {"deb": deb, "tarball": tarball, "image": image, "unit": unit, "wheel": wheel}
+def ask(port, path, body, method="POST"):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return json.load(answer)["result"]
+    except urllib.error.HTTPError as refused:
+        raise Failed(f"{path}: {refused.code} {refused.read().decode()}") from None
+
+
+def pages(base, work):
+    """Not in a root: with pages of 64 KiB the loader of some Debians ends in the emulator, which maps less of a page than a kernel does."""
+    if machine == HOST:
+        log.say("pages of other sizes need an emulator: --machine aarch64")
+        return
+    binary = the_file(f"work-{machine}-unknown-linux-gnu/ramlet")
+    values = random.Random(1)
+    rows = [[values.gauss(0, 1) for _ in range(32)] for _ in range(5_000)]
+    count = documents(work)
+    (work / "tmp/rows.jsonl").write_text("".join(json.dumps({"id": at, "vector": row}) + "\n" for at, row in enumerate(rows)))
+    for page in (4096, 16384, 65536):
+        log.head(f"pages of {page} bytes, emulated")
+        ramlet = [f"qemu-{machine}", "-p", page, "-L", f"/usr/{machine}-linux-gnu", binary]
+        port = free_port()
+        words = ["serve", "--memory", MEMORY, "--data", work / f"pages-{page}", "--port", port, "--grpc-port", "disabled"]
+        log.say(f"$ ramlet {shlex.join(map(str, words))} &")
+        # A backtrace reads the program's own symbols, which ends an emulator that has pages of another size.
+        environment = {**os.environ, "RUST_BACKTRACE": "0", "RAMLET_URL": f"http://127.0.0.1:{port}"}
+        said = tempfile.TemporaryFile("w+")
+        for turn in ("new", "opened again"):
+            server = subprocess.Popen([*map(str, ramlet), *map(str, words)], stdout=subprocess.PIPE, stderr=said, text=True, env=environment)
+            try:
+                next(line for line in server.stdout if line.startswith("listening"))
+                if turn == "new":
+                    url = ["--url", environment["RAMLET_URL"], "--wait"]
+                    for what in (["docs.jsonl", "--collection", "papers", "--text", "body", "--vector-field", "none"], ["rows.jsonl", "--collection", "rows"]):
+                        run([*ramlet, "import", work / "tmp" / what[0], *what[1:], *url], f"ramlet import {shlex.join([*what, *url[2:]])}")
+                found = [ask(port, "/collections/rows/points/query", {"query": rows[at], "limit": 1})["points"][0]["id"] for at in range(20)]
+                texts = ask(port, "/collections/papers/points/query", {"query": {"text": "slipstream wing"}, "using": "body", "limit": 3})["points"]
+                counted = ask(port, "/collections/papers/points/count", {})["count"]
+            finally:
+                server.send_signal(signal.SIGTERM)
+                server.communicate(timeout=WAIT_S)
+                if turn == "new":
+                    for line in told(said).splitlines():
+                        if "WARN" in line or "ERROR" in line:
+                            log.say(f"  {line[line.index(' '):].strip()}")
+            log.say(f"  {turn}: nearest of twenty rows {found == list(range(20))}, texts {[point['id'] for point in texts]} of {counted}, exit code {server.returncode}")
+            if found != list(range(20)) or counted != count or len(texts) != 3 or server.returncode != 0:
+                raise Failed("not all was found")
+
+
+PARTS = {"deb": deb, "tarball": tarball, "image": image, "unit": unit, "wheel": wheel, "pages": pages}
 
 
 def main():
