@@ -20,6 +20,8 @@ WHEEL_PROGRAM ?= ramlet
 WHEEL_FEATURES ?= parquet
 # `make wheel WHEEL_TARGET=aarch64-unknown-linux-gnu` (or x86_64-unknown-linux-musl): for another processor or C library. packaging/build.py says what that needs.
 WHEEL_TARGET ?=
+# `WHEEL_GLIBC=2.17`: for systems with a glibc as old as that, by zig, whatever this machine has. Releases do so, for both processors.
+WHEEL_GLIBC ?=
 # `make test-python MIGRATE=1` tries copies out of Chroma, LanceDB, FAISS and hnswlib too, whose packages take 1 GB.
 MIGRATE ?=
 BUILDER := python/.venv-build
@@ -31,7 +33,7 @@ help:
 	@echo "make demo    build, import real images into a server of 64 MB, search them through the API"
 	@echo "make test    all tests: Rust, then end to end against the client's local mode"
 	@echo "make e2e     the second half of make test, with the release build; WORKERS=0: one test at a time"
-	@echo "make wheel   the Python package with the server inside, into python/target/wheels; WHEEL_TARGET=TRIPLE: for another machine"
+	@echo "make wheel   the Python package with the server inside, into python/target/wheels; WHEEL_TARGET=TRIPLE: for another machine; WHEEL_GLIBC=2.17: for older systems"
 	@echo "make test-python    builds it, and tests it in a clean virtual environment"
 	@echo "make clients    the official clients in JavaScript, Go, Java and Rust; CLIENTS=js: one alone. Those whose tools aren't here are skipped"
 	@echo "make integrations    LangChain, LlamaIndex, Haystack, mem0 against the server (an environment of 430 MB). MORE=1: agno, LangGraph, DSPy, Agent Framework, mcp-server-qdrant too (770 MB)"
@@ -67,7 +69,7 @@ clients: $(PROGRAM) $(STAMP)
 	$(VENV)/bin/python -m pytest tests/clients
 
 wheel: $(BUILDER)/installed
-	$(PYTHON) packaging/build.py wheel $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) --program "$(WHEEL_PROGRAM)" --features "$(WHEEL_FEATURES)" --maturin $(BUILDER)/bin/maturin
+	$(PYTHON) packaging/build.py wheel $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) $(if $(WHEEL_GLIBC),--glibc $(WHEEL_GLIBC)) --program "$(WHEEL_PROGRAM)" --features "$(WHEEL_FEATURES)" --maturin $(BUILDER)/bin/maturin
 
 test-python: wheel
 	rm -rf $(TESTED)
