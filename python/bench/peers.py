@@ -1,11 +1,11 @@
 """Ramlet and other libraries on the same vectors in one run: adding, recall, queries a second, peak memory. One JSON object a line.
 
-    pip install lancedb chromadb usearch faiss-cpu      # those that are there are measured
+    pip install qdrant-edge-py lancedb chromadb usearch faiss-cpu      # those that are there are measured
     python bench/peers.py --rows 50000 --memory 135MB
 
 Each runs in a process of its own, one after the other. `anonymous_bytes_max` is what the process held at most beside files' pages, less what it held with the data loaded and
-the library imported. Indexes are each library's usual one: HNSW of M 16, ef_construction 128 and ef 128 where it takes the numbers (Chroma: its defaults); LanceDB an IVF with product codes of 5
-dimensions, five times the hits rescored. qdrant-edge-py isn't measured yet.
+the library imported; `resident_bytes_max` counts the pages of mapped files too, the library's code among them. Ramlet maps no files of data. Indexes are each library's usual one: HNSW of M 16, ef_construction 128 and ef 128 where it takes the numbers (Chroma: its defaults); LanceDB an IVF with product codes of 5
+dimensions, five times the hits rescored. `peers_plot.py` draws the lines.
 """
 
 import argparse
@@ -127,22 +127,57 @@ class Chroma:
         return np.array(found["ids"]).astype(int)
 
 
-PEERS = {"ramlet": Ramlet, "faiss": Faiss, "usearch": Usearch, "lancedb": Lance, "chroma": Chroma}
+class Edge:
+    needs = "qdrant_edge"
+
+    def __init__(self, folder, rows, args):
+        import qdrant_edge as edge
+
+        self.edge = edge
+        vectors = edge.EdgeVectorParams(size=rows.shape[1], distance=edge.Distance.Euclid)
+        graph = edge.HnswIndexConfig(m=16, ef_construct=128, full_scan_threshold=10_000)
+        # Of its defaults a segment for each core would stay without a graph: these rows are too few for it.
+        fewer = edge.EdgeOptimizersConfig(indexing_threshold=1_000, default_segment_number=1)
+        self.shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors, hnsw_config=graph, optimizers=fewer))
+
+    def add(self, rows):
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH].tolist()
+            points = [self.edge.Point(start + at, vector, {}) for at, vector in enumerate(some)]
+            self.shard.update(self.edge.UpdateOperation.upsert_points(points))
+        self.shard.flush()
+
+    def build(self):
+        self.shard.optimize()
+
+    def search(self, queries):
+        effort = self.edge.SearchParams(hnsw_ef=128)
+        nearest = [self.edge.Query.Nearest(query) for query in queries.tolist()]
+        asked = [self.edge.QueryRequest(limit=LIMIT, query=query, params=effort) for query in nearest]
+        found = self.shard.query_batch(self.edge.QueryBatchRequest(asked))
+        return np.array([[point.id for point in points] for points in found])
+
+
+PEERS = {"ramlet": Ramlet, "qdrant-edge": Edge, "faiss": Faiss, "usearch": Usearch, "lancedb": Lance, "chroma": Chroma}
+
+
+def resident():
+    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) * 1024
 
 
 def measure(name, args):
     rows, queries = np.load(args.set + "/base.npy"), np.load(args.set + "/queries.npy")
     truth = np.load(args.set + "/truth.npy")
-    folder, peak, over = Path(tempfile.mkdtemp(prefix="ramlet-peer-")), 0, False
+    folder, peak, peak_resident, over = Path(tempfile.mkdtemp(prefix="ramlet-peer-")), 0, 0, False
 
     def watch():
-        nonlocal peak
+        nonlocal peak, peak_resident
         while not over:
-            peak = max(peak, anonymous())
+            peak, peak_resident = max(peak, anonymous()), max(peak_resident, resident())
             time.sleep(0.005)
 
     importlib.import_module(PEERS[name].needs)
-    own = anonymous()
+    own, own_resident = anonymous(), resident()
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     peer = PEERS[name](folder, rows, args)
@@ -161,7 +196,8 @@ def measure(name, args):
     over = True
     watcher.join()
     out = {"library": name, "rows": len(rows), "dim": rows.shape[1], **steps, "recall_at_10": round(float(recall), 4), "queries_per_s": round(rate)}
-    print(json.dumps({**out, "anonymous_bytes_max": peak - own, "disk_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())}))
+    held = {"anonymous_bytes_max": peak - own, "resident_bytes_max": peak_resident - own_resident}
+    print(json.dumps({**out, **held, "disk_bytes": sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())}))
     shutil.rmtree(folder, ignore_errors=True)
 
 
