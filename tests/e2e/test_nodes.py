@@ -120,13 +120,10 @@ def test_readers_follow_a_writer(nodes):
         body = {"query": vector(7), "limit": 10, "with_vector": True}
         same = [asked(node, "POST", "/collections/docs/points/query", body, slot)[1]["result"] for node in (writer, reader)]
         assert same[0] == same[1]
-    for method, path, body in [
-        ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}]}),
-        ("PUT", "/collections/other", {"vectors": {"size": 4, "distance": "Dot"}}),
-        ("DELETE", "/collections/docs", None),
-    ]:
-        status, answer = asked(readers[0], method, path, body)
-        assert status == 403 and writer.url in answer["status"]["error"], (status, answer)
+    # Writes that come to a reader are done by the writer, and are here when they are answered.
+    assert put(readers[0], [200]) > slot
+    for reader in readers:
+        assert ids_of(reader, slot + 1) == list(range(201))
     # A slot that nobody has written is waited for, and then it is said which there is.
     status, answer = asked(readers[0], "POST", "/collections/docs/points/count?timeout=1", {}, slot + 1000)
     assert status == 503 and f"slot {slot + 1000} isn't here yet" in answer["status"]["error"], answer
@@ -255,7 +252,7 @@ def test_a_killed_writer_loses_nothing(nodes):
     assert cluster(reader)["epoch"] == 4 and cluster(reader)["writer"] == first.url
 
 
-def test_a_writer_that_wakes_up_late_acknowledges_nothing(nodes):
+def test_a_writer_that_wakes_up_late_follows(nodes):
     first = nodes("w1", "writer")
     create(first)
     clients = Clients(first, 1)
@@ -266,26 +263,21 @@ def test_a_writer_that_wakes_up_late_acknowledges_nothing(nodes):
     sealed = time.monotonic()
     slot = put(second, [900_000_000])
     os.kill(first.process.pid, signal.SIGCONT)
-    time.sleep(2)
+    until = time.monotonic() + 20
+    while cluster(first)["role"] != "reader":
+        assert time.monotonic() < until, cluster(first)
+        time.sleep(0.1)
+    time.sleep(1)
     acknowledged = clients.end()
-    # What was on its way at the seal may have come before it; from the next one on all are refused.
-    late = [point for at, point in clients.acknowledged if at > sealed]
-    assert len(late) <= 3, late
-    assert clients.refused and all(status == 503 for status, _ in clients.refused), clients.refused[:3]
-    assert any(b"took over as the writer" in answer for _, answer in clients.refused), clients.refused[:3]
-    slot = max(slot, slot_of(second))
+    assert any(at > sealed for at, _ in clients.acknowledged), "it sends writes to the new one"
+    slot = max(slot, slot_of(second), slot_of(first))
     there = set(ids_of(second, slot))
     assert acknowledged <= there and 900_000_000 in there
-    status, answer = asked(first, "PUT", "/collections/new", {"vectors": {"size": 4, "distance": "Dot"}})
-    assert status == 503 and second.url in answer["status"]["error"], answer
-    assert second.url in cluster(first)["fault"]
-    assert http_status(first, "/readyz") == 503
-    # It still reads, and restarted it may be a reader, or the writer again.
-    assert asked(first, "POST", "/collections/docs/points/count", {})[0] == 200
-    first.stop()
-    first.arguments[first.arguments.index("writer")] = "reader"
-    first.start()
     assert set(ids_of(first, slot)) == there
+    status = cluster(first)
+    assert status["writer"] == second.url and status["fault"] is None and http_status(first, "/readyz") == 200, status
+    create(first, "new")
+    assert ids_of(second, slot_of(first), "new") == []
 
 
 def test_a_writer_without_writes_learns_that_it_is_none(nodes):
@@ -293,11 +285,11 @@ def test_a_writer_without_writes_learns_that_it_is_none(nodes):
     create(first)
     second = nodes("w2", "writer")
     until = time.monotonic() + 20
-    while not cluster(first)["fault"]:
+    while cluster(first)["role"] != "reader":
         assert time.monotonic() < until
         time.sleep(0.1)
-    assert second.url in cluster(first)["fault"]
-    assert cluster(second)["fault"] is None
+    assert cluster(first)["writer"] == second.url
+    assert cluster(second)["role"] == "writer" and cluster(second)["fault"] is None
 
 
 def http_status(node, path):

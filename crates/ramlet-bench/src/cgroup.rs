@@ -401,7 +401,7 @@ fn kill_all(path: &Path) {
 }
 
 /// Sends a signal by the shell's own `kill`: there is no safe call for it in the standard library. A negative number is a process group.
-pub(crate) fn signal(name: &str, processes: impl Iterator<Item = i64>) {
+pub fn signal(name: &str, processes: impl Iterator<Item = i64>) {
     let list: Vec<String> = processes.map(|pid| pid.to_string()).collect();
     let line = format!("kill -s {name} -- {}", list.join(" "));
     // Fails when they are gone by themselves.

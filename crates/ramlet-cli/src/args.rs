@@ -45,6 +45,9 @@ pub enum Command {
     /// Back up to an object store (S3 or a directory), and restore from it
     #[cfg(feature = "store")]
     Store(StoreArgs),
+    /// Nodes over one store
+    #[cfg(feature = "store")]
+    Cluster(ClusterArgs),
     /// Check whether the server of this machine is ready, for health checks; the exit code is 0 if it is
     Health(HealthArgs),
     /// Print a shell's completion script for ramlet's commands and flags
@@ -175,9 +178,12 @@ pub struct ServeArgs {
     /// Share the data with other nodes through a store: file:///directory or s3://bucket/prefix. The data directory is a copy then
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// What this node does with the store
+    /// What this node does with the store (auto if not said)
     #[arg(long, value_enum)]
     pub role: Option<NodeRole>,
+    /// A node takes over when it hears nothing of the writer for so long: 10s, 1500ms
+    #[arg(long, value_name = "TIME")]
+    pub takeover_after: Option<String>,
     /// URL that other nodes tell of this one
     #[arg(long, value_name = "URL")]
     pub advertise: Option<String>,
@@ -224,9 +230,11 @@ pub enum SnapshotsStorage {
 /// Roles of nodes over a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NodeRole {
-    /// Takes writes; a writer before it takes no more
+    /// Writes when nobody else does: at the start, or when the writer is silent. Follows it else
+    Auto,
+    /// Takes over at its start from whoever writes; then as auto
     Writer,
-    /// Follows the writer, and answers reads
+    /// Follows the writer, and never takes over
     Reader,
 }
 
@@ -676,6 +684,39 @@ pub struct SalvageArgs {
     /// The snapshot to write
     #[arg(value_name = "FILE.snapshot")]
     pub file: PathBuf,
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Run some nodes on this machine, over a store, until Ctrl-C: to see how they follow each other
+    Demo(DemoArgs),
+}
+
+#[cfg(feature = "store")]
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// The store that they share: file:///directory or s3://bucket/prefix. It stays
+    pub url: String,
+    /// How many
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    pub nodes: u16,
+    /// RAM of each
+    #[arg(long, value_name = "SIZE", default_value = "96MB")]
+    pub memory: ByteSize,
+    /// A node takes over when it hears nothing of the writer for so long
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub takeover_after: String,
+    /// Where their data directories and logs are made, and kept; without it, in the directory of temporary files, until the end
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
 }
 
 #[cfg(feature = "store")]

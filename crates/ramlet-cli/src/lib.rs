@@ -64,6 +64,11 @@ pub fn run() -> ExitCode {
         Command::Salvage(args) => salvage::run(args),
         #[cfg(feature = "store")]
         Command::Store(args) => store::run(args),
+        #[cfg(feature = "store")]
+        Command::Cluster(args) => {
+            let args::ClusterCommand::Demo(demo) = &args.command;
+            store::demo::run(demo)
+        }
         Command::Health(args) => health::run(args),
         Command::Completion(args) => about::completion(args),
         Command::Man(args) => about::man(args),

@@ -9,6 +9,8 @@ use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+#[cfg(feature = "store")]
+use ramlet_server::Forwarder;
 use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,12 +27,14 @@ use crate::settings::Sources;
 use crate::size::ByteSize;
 use crate::snapshots;
 #[cfg(feature = "store")]
-use crate::store::{node, restore};
+use crate::store::{forward, node, restore};
 use crate::supervisor;
 use crate::tls_settings::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;
+/// Threads of a node over a store: one follows the log or makes backups, one says that the node lives.
+const NODE_THREADS: usize = 2;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {
@@ -175,8 +179,14 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     #[cfg(feature = "store")]
     let advertise = settings.store.and_then(|store| store.advertise);
     #[cfg(feature = "store")]
-    {
-        options.node = shared.clone().map(|shared| ramlet_server::Node::new(shared));
+    if let Some(shared) = &shared {
+        let bytes = limits::FORWARDS as u64 * limits::FORWARD_CONNECTION_BYTES;
+        let held = engine
+            .ledger()
+            .consumer("forwarded writes", bytes)
+            .reserve(bytes)?;
+        let forwarder = Forwarder::start(&forward::send_on(), held).context("starting threads")?;
+        options.node = Some(ramlet_server::Node::new(shared.clone(), Some(forwarder)));
     }
     let runtime = ramlet_server::runtime()?;
     let (bound, url) = runtime.block_on(bind(options))?;
@@ -221,7 +231,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
     #[cfg(feature = "store")]
     if let (Some(shared), Some(following)) = (shared, following) {
-        let _ = following.join();
+        for thread in following {
+            let _ = thread.join();
+        }
         if shared.is_behind() {
             return Err(begin_anew());
         }
@@ -352,6 +364,9 @@ fn budget(settings: &Settings) -> Result<BudgetTable> {
         BudgetRequest::slots_outside_for(settings.memory.0, settings.search_threads, cores);
     let connections = limits::ASYNC_THREADS.saturating_sub(request.slots_outside);
     request.other_threads = connections + limits::BLOCKING_THREADS + ENGINE_THREADS;
+    if settings.store.is_some() {
+        request.other_threads += limits::FORWARDS + NODE_THREADS;
+    }
     BudgetTable::plan(request).map_err(|small| {
         let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);
         anyhow!(

@@ -73,6 +73,7 @@ pub struct StoreSettings {
     pub backup_every: u64,
     /// Backups; 0: all.
     pub keep: usize,
+    pub takeover_after: Duration,
 }
 
 impl Settings {
@@ -194,7 +195,10 @@ fn snapshots_s3(args: &ServeArgs, said: &Sources) -> Result<Option<SnapshotsS3>>
     }
 }
 
-/// A URL and a role, or neither.
+/// A node takes over when it hears nothing of the writer for so long.
+const TAKEOVER_AFTER: Duration = Duration::from_secs(10);
+
+/// A URL and what belongs to it, or nothing.
 fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
     let text =
         |flag: &Option<String>, key: &str| flag.clone().or_else(|| said.find(key).map(|found| found.value));
@@ -203,7 +207,7 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
         (None, None) => None,
         (None, Some(found)) => {
             let role = NodeRole::from_str(&found.value, true);
-            Some(role.map_err(|_| found.wrong(&"it is neither writer nor reader"))?)
+            Some(role.map_err(|_| found.wrong(&"it is none of auto, writer and reader"))?)
         }
     };
     let backup_every = match (args.store_backup_every, said.find("store_backup_every")) {
@@ -225,15 +229,29 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
     match (text(&args.store, "store"), role) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(anyhow!("--role is for a node over a store: --store URL")),
-        (Some(_), None) => Err(anyhow!("--store needs --role writer or --role reader")),
-        (Some(url), Some(role)) => Ok(Some(StoreSettings {
+        (Some(url), role) => Ok(Some(StoreSettings {
             url,
-            role,
+            role: role.unwrap_or(NodeRole::Auto),
+            takeover_after: takeover_after(args, said)?,
             advertise: text(&args.advertise, "advertise"),
             backup_every: backup_every.max(1),
             keep,
         })),
     }
+}
+
+fn takeover_after(args: &ServeArgs, said: &Sources) -> Result<Duration> {
+    match (args.takeover_after.as_deref(), said.find("takeover_after")) {
+        (Some(told), _) => takeover_from(told).map_err(|why| anyhow!("--takeover-after {told}: {why}")),
+        (None, Some(found)) => takeover_from(&found.value).map_err(|why| found.wrong(&why)),
+        (None, None) => Ok(TAKEOVER_AFTER),
+    }
+}
+
+fn takeover_from(told: &str) -> Result<Duration, &'static str> {
+    let after =
+        time_from(told).filter(|after| (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(after));
+    after.ok_or("expected a time from 1s to 3600s")
 }
 
 fn slow_query(flag: Option<&str>, said: &Sources) -> Result<SlowQuery> {
@@ -250,16 +268,20 @@ fn slow_from(told: &str) -> Result<SlowQuery, &'static str> {
     if told.eq_ignore_ascii_case("off") {
         return Ok(SlowQuery::Off);
     }
-    let (number, scale) = match (told.strip_suffix("ms"), told.strip_suffix('s')) {
-        (Some(number), _) => (number, 1e-3),
-        (None, Some(number)) => (number, 1.0),
-        (None, None) => return Err(WRONG),
-    };
-    let seconds = number.trim().parse::<f64>().map_err(|_| WRONG)? * scale;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(threshold) if seconds <= 3600.0 => Ok(SlowQuery::From(threshold)),
+    match time_from(told) {
+        Some(threshold) if threshold <= Duration::from_secs(3600) => Ok(SlowQuery::From(threshold)),
         _ => Err(WRONG),
     }
+}
+
+/// `100ms`, `1.5s`.
+fn time_from(told: &str) -> Option<Duration> {
+    let (number, scale) = match (told.strip_suffix("ms"), told.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, number) => (number?, 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok()? * scale;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// An empty key is an unset variable of whoever starts the server, and would leave it open.

@@ -1,5 +1,6 @@
 //! A request: path, headers and body.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,8 @@ pub struct Incoming {
     /// Behind the question mark, as it is.
     pub query: String,
     pub headers: HeaderMap,
+    /// The slot that another node wrote for it.
+    pub written: Arc<AtomicU64>,
     /// `HEAD`: the answer's body isn't sent.
     pub head_only: bool,
     /// Of routes whose body isn't read before the handler. Never locked: a body can't be shared, a lock can.

@@ -19,9 +19,10 @@ use crate::app::App;
 use crate::auth::{Access, Grant};
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
+use crate::forward::forward;
 use crate::growing_reservation::GrowingReservation;
 use crate::limits;
-use crate::node::{Node, stopped};
+use crate::node::{Node, Place, stopped};
 use crate::out::Form;
 use crate::params::QueryParams;
 use crate::pool::spawn_blocking;
@@ -85,26 +86,31 @@ pub async fn handle(route: &'static Route, call: Call) -> ApiResult<Answer> {
     let Some(node) = call.app.node.clone() else {
         return (route.handler)(call).await;
     };
-    match kind_of(route) {
+    let kind = kind_of(route);
+    match kind {
         Kind::Local => {}
         Kind::Read => {
             let deadline = call.request.deadline();
+            if call.request.query.is_consistent {
+                node.await_end(deadline).await?;
+            }
             node.await_slot(&call.request.incoming.headers, deadline).await?;
         }
-        Kind::Points => node.check_writes()?,
         Kind::Never => {
-            node.check_writes()?;
             return Err(ApiError::unsupported(format!(
                 "{} {} on a node over a store",
                 route.method, route.path
             )));
         }
-        Kind::Change => {
-            node.check_writes()?;
-            // To its end, also when the client leaves: what is in the log has to be made here.
-            let done = tokio::spawn(change(node, route, call)).await;
-            return done.map_err(ApiError::internal)?;
-        }
+        Kind::Points | Kind::Change => match node.place()? {
+            Place::At(owner) => return forward(&node, route, call, &owner).await,
+            Place::Here if kind == Kind::Change => {
+                // To its end, also when the client leaves: what is in the log has to be made here.
+                let done = tokio::spawn(change(node, route, call)).await;
+                return done.map_err(ApiError::internal)?;
+            }
+            Place::Here => {}
+        },
     }
     (route.handler)(call).await
 }
@@ -159,7 +165,7 @@ async fn change(node: Arc<Node>, route: &'static Route, mut call: Call) -> ApiRe
             }
             Err(e) if is_here_only(&e) => {
                 let why = format!("a change that is in the log can't be made here: {}", e.message);
-                node.log.fail(why);
+                node.log.fail(slot, &why);
                 return Err(e);
             }
             made => {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use axum::body::Body;
@@ -49,7 +50,8 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let packs = takes_gzip(request.headers()) && !head_only;
     let id = request_id::of(request.headers());
     let (steps, mut body) = (app.slow.steps(start), None);
-    let of = (start, steps.as_ref(), &mut body);
+    let written = Arc::new(AtomicU64::new(0));
+    let of = (start, steps.as_ref(), (&mut body, &written));
     let result = caught(pin!(answer(route, &app, request, of))).await;
     if let Err(e) = &result {
         let request = (route.path, request_id::text(&id));
@@ -74,7 +76,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         Err(e) => refuse(&e, start),
     };
     if let Some(node) = &app.node {
-        node.tell(response.headers_mut());
+        node.tell(response.headers_mut(), written.load(Ordering::Acquire));
     }
     let endpoint = Endpoint {
         method: route.method,
@@ -134,7 +136,11 @@ async fn answer(
     route: &'static Route,
     app: &Arc<App>,
     request: Request,
-    (start, steps, kept): (Instant, Option<&Arc<Steps>>, &mut Option<Bytes>),
+    (start, steps, (kept, written)): (
+        Instant,
+        Option<&Arc<Steps>>,
+        (&mut Option<Bytes>, &Arc<AtomicU64>),
+    ),
 ) -> ApiResult<Answer> {
     let (mut parts, mut unread) = request.into_parts();
     name_host(&mut parts);
@@ -157,6 +163,7 @@ async fn answer(
     *kept = app.slow.kept(&body);
     let incoming = Incoming {
         query: raw_query,
+        written: written.clone(),
         head_only: parts.method == Method::HEAD,
         headers: parts.headers,
         body: unread.into(),

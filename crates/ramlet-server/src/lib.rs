@@ -29,6 +29,8 @@ mod download;
 mod error;
 mod eviction;
 mod execute;
+mod forward;
+mod forwarder;
 mod graceful_close;
 mod growing_reservation;
 pub mod grpc;
@@ -83,7 +85,8 @@ pub use audit::{Audit, AuditSink, Peer};
 pub use auth::Access;
 pub use changes::Replayer;
 pub use error::{ApiError, status_of};
-pub use node::{Node, NodeStatus, Role, SharedLog};
+pub use forwarder::{ForwardedAnswer, ForwardedRequest, Forwarder, NoAnswer, SendOn};
+pub use node::{Node, NodeStatus, PeerNode, Role, SharedLog};
 pub use options::{
     AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
 };

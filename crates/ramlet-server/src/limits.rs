@@ -311,3 +311,16 @@ pub const CHANGE_BYTES: u64 = 4 << 20;
 /// How long a writer tries to make a change that is in the shared log, and how often.
 pub const CHANGE_WAIT: Duration = Duration::from_secs(20);
 pub const CHANGE_PAUSE: Duration = Duration::from_millis(200);
+
+/// Writes that are sent to another node at once, ...
+pub const FORWARDS: usize = 8;
+/// What a connection to another node holds: buffers, and TLS.
+pub const FORWARD_CONNECTION_BYTES: u64 = 96 * KIB;
+/// ... and that wait for a thread which sends them.
+pub const FORWARDS_WAITING: usize = 64;
+/// The most bytes of the answer to one.
+pub const FORWARDED_ANSWER_BYTES: u64 = 256 * KIB;
+/// So many bytes of JSON for each of a message: a float of four bytes has up to eleven digits, a sign, a point and a comma.
+pub const JSON_OF_MESSAGE: u64 = 5;
+/// How much longer than the write's own timeout its answer is waited for.
+pub const FORWARD_GRACE: Duration = Duration::from_secs(2);

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::error::{ApiError, ApiResult};
+use crate::forwarder::Forwarder;
+use crate::limits::RETRY_AFTER_SECONDS;
 
 /// The last slot of the log that the answering node has applied.
 pub const SLOT: HeaderName = HeaderName::from_static("ramlet-slot");
@@ -16,6 +18,7 @@ pub const STALENESS: HeaderName = HeaderName::from_static("ramlet-staleness-ms")
 /// Of a request: a read waits until the node has applied this slot.
 const SLOT_MIN: &str = "ramlet-slot-min";
 const SLOT_POLL: Duration = Duration::from_millis(5);
+const LOOK_TURNS: u32 = 10;
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,15 +42,21 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     pub role: Role,
+    /// It takes over when the owner is silent.
+    pub is_candidate: bool,
+    /// Its id, and where it is reached.
+    pub node: String,
+    pub url: String,
     /// The store, as messages call it.
     pub store: String,
-    /// Where the writer is reached, as its seal says.
+    /// Where the writer is reached, and its id, as its seal says.
     pub writer: Option<String>,
+    pub owner: Option<String>,
     pub epoch: u64,
     /// The last slot that was applied.
     pub slot: u64,
-    /// Since a reader saw the end of the log, or applied what was there.
-    pub staleness: Option<Duration>,
+    /// Since this node looked at the end of the log the last time, and had applied what was there.
+    pub seen: Option<Duration>,
     /// The slot up to which the newest backup in the store reaches.
     pub covered: u64,
     /// Slots of the log up to this one are deleted, but for those that stay for ever.
@@ -56,44 +65,113 @@ pub struct NodeStatus {
     pub fault: Option<String>,
 }
 
+impl NodeStatus {
+    /// How old a reader's knowledge of the end of the log is.
+    pub fn staleness(&self) -> Option<Duration> {
+        self.seen.filter(|_| self.role == Role::Reader)
+    }
+}
+
+/// Another node over the same log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerNode {
+    pub node: String,
+    pub url: String,
+    /// The last slot that it said to have applied.
+    pub slot: u64,
+}
+
 /// The shared log, as the server sees it.
 pub trait SharedLog: Send + Sync {
     fn status(&self) -> NodeStatus;
+    /// The other nodes that are known to live.
+    fn peers(&self) -> Vec<PeerNode>;
+    /// Looks at the end of the log soon, before its time.
+    fn look(&self);
     /// Puts a change into the log; blocks until it is there, and says its slot. The error is a sentence for the user.
     fn append(&self, change: Vec<u8>) -> Result<u64, String>;
     /// The change in this slot is made here. An error stops writes.
     fn made(&self, slot: u64) -> Result<(), String>;
-    /// A change that is in the log can't be made here: nothing more is written.
-    fn fail(&self, why: String);
+    /// The change in this slot can't be made here: nothing more is written.
+    fn fail(&self, slot: u64, why: &str);
+}
+
+/// Where a write goes.
+pub(crate) enum Place {
+    Here,
+    /// To the node that owns the log, at this URL.
+    At(String),
 }
 
 /// A node over a shared log.
 pub struct Node {
     pub log: Arc<dyn SharedLog>,
+    /// `None`: clients are told where writes go.
+    pub(crate) forwarder: Option<Forwarder>,
     /// Held from the moment that a change goes into the log until it is made.
     pub(crate) changing: Mutex<()>,
 }
 
 impl Node {
-    pub fn new(log: Arc<dyn SharedLog>) -> Node {
+    pub fn new(log: Arc<dyn SharedLog>, forwarder: Option<Forwarder>) -> Node {
         Node {
             log,
+            forwarder,
             changing: Mutex::new(()),
         }
     }
 
-    /// Tells a reader, and a writer that writes no more.
-    pub(crate) fn check_writes(&self) -> ApiResult<()> {
+    /// Where a write goes now; 503 where nobody takes it.
+    pub(crate) fn place(&self) -> ApiResult<Place> {
         let status = self.log.status();
         match (status.role, status.fault) {
-            (Role::Writer, None) => Ok(()),
+            (Role::Writer, None) => Ok(Place::Here),
             (Role::Writer, Some(why)) => Err(stopped(&why)),
-            (Role::Reader, _) => {
-                let writer = status.writer.unwrap_or_else(|| "no writer has begun".to_owned());
-                let what = format!("Forbidden: this node only reads; writes go to the writer: {writer}");
-                Err(ApiError::new(StatusCode::FORBIDDEN, what))
-            }
+            (Role::Reader, _) if status.owner.as_ref() == Some(&status.node) => Err(away(
+                "this node has given it up, and looks what became of its last write".to_owned(),
+            )),
+            (Role::Reader, _) => status
+                .writer
+                .map(Place::At)
+                .ok_or_else(|| away("no node has begun to write yet".to_owned())),
         }
+    }
+
+    /// Waits until this node has applied a slot that it is to see soon; says whether it has.
+    pub(crate) async fn has_slot(&self, slot: u64, deadline: Instant) -> bool {
+        self.log.look();
+        loop {
+            let status = self.log.status();
+            if status.slot >= slot {
+                return true;
+            }
+            if status.fault.is_some() || Instant::now() > deadline {
+                return false;
+            }
+            tokio::time::sleep(SLOT_POLL).await;
+        }
+    }
+
+    /// Waits until this node has applied all that was in the log when it was asked.
+    pub(crate) async fn await_end(&self, deadline: Instant) -> ApiResult<()> {
+        let asked = Instant::now();
+        for turn in 0u32.. {
+            // Now and then again: a look of the owner is passed over while it writes.
+            if turn.is_multiple_of(LOOK_TURNS) {
+                self.log.look();
+            }
+            let status = self.log.status();
+            if status.seen.is_some_and(|age| age <= asked.elapsed()) {
+                return Ok(());
+            }
+            if status.fault.is_some() || Instant::now() > deadline {
+                let why = status.fault.map_or(String::new(), |why| format!(": {why}"));
+                let what = format!("the end of the log isn't here yet, slot {} is{why}", status.slot);
+                return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what));
+            }
+            tokio::time::sleep(SLOT_POLL).await;
+        }
+        Ok(())
     }
 
     /// Waits until the slot that a read asks for is applied.
@@ -104,25 +182,20 @@ impl Node {
         let asked = asked.to_str().ok().and_then(|text| text.parse::<u64>().ok());
         let asked =
             asked.ok_or_else(|| ApiError::wrong_input(format!("{SLOT_MIN} is a number of a slot")))?;
-        loop {
-            let status = self.log.status();
-            if status.slot >= asked {
-                return Ok(());
-            }
-            if status.fault.is_some() || Instant::now() > deadline {
-                let why = status.fault.map_or(String::new(), |why| format!(": {why}"));
-                let what = format!("slot {asked} isn't here yet, {} is{why}", status.slot);
-                return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what));
-            }
-            tokio::time::sleep(SLOT_POLL).await;
+        if self.has_slot(asked, deadline).await {
+            return Ok(());
         }
+        let status = self.log.status();
+        let why = status.fault.map_or(String::new(), |why| format!(": {why}"));
+        let what = format!("slot {asked} isn't here yet, {} is{why}", status.slot);
+        Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what))
     }
 
-    /// Headers of an answer.
-    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+    /// Headers of an answer. `written`: a slot that another node wrote for it.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, written: u64) {
         let status = self.log.status();
-        headers.insert(SLOT, HeaderValue::from(status.slot));
-        if let Some(staleness) = status.staleness {
+        headers.insert(SLOT, HeaderValue::from(status.slot.max(written)));
+        if let Some(staleness) = status.staleness() {
             headers.insert(STALENESS, HeaderValue::from(staleness.as_millis() as u64));
         }
     }
@@ -130,15 +203,30 @@ impl Node {
     /// For `/cluster`.
     pub(crate) fn json(&self) -> Value {
         let status = self.log.status();
+        let staleness = status.staleness();
         json!({
             "role": status.role.name(), "url": status.store, "writer": status.writer, "epoch": status.epoch, "slot": status.slot,
-            "staleness_ms": status.staleness.map(|age| age.as_millis() as u64), "backup_slot": status.covered,
+            "staleness_ms": staleness.map(|age| age.as_millis() as u64), "backup_slot": status.covered,
             "deleted_slot": status.deleted, "fault": status.fault,
         })
     }
 }
 
+/// 503: nobody takes the write here, and somebody may soon.
+pub(crate) fn away(why: String) -> ApiError {
+    ApiError {
+        retry_after: Some(RETRY_AFTER_SECONDS),
+        ..ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("No node takes writes now: {why}"),
+        )
+    }
+}
+
 /// 503: a writer that writes no more.
 pub(crate) fn stopped(why: &str) -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("Writes stopped: {why}"))
+    ApiError {
+        retry_after: Some(RETRY_AFTER_SECONDS),
+        ..ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("Writes stopped: {why}"))
+    }
 }

@@ -7,11 +7,13 @@ use axum::http::StatusCode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
-/// The query parameters that the API knows; `ordering` and `consistency` are checked, and say nothing to a single node.
+/// The query parameters that the API knows; `ordering` is checked, and says nothing where all writes have one order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueryParams {
     pub wait: bool,
     pub timeout: Option<Duration>,
+    /// `consistency` of more than one replica: a node of several looks at the end of the log first.
+    pub is_consistent: bool,
     /// All others, decoded.
     rest: Vec<(String, String)>,
 }
@@ -27,11 +29,24 @@ impl QueryParams {
                     out.timeout = Some(Duration::from_secs(seconds).min(limits::TIMEOUT_MAX));
                 }
                 "ordering" => one_of(&key, &value, &["weak", "medium", "strong"])?,
-                "consistency" => consistency(&value)?,
+                "consistency" => out.is_consistent = consistency(&value)?,
                 _ => out.rest.push((key.into_owned(), value.into_owned())),
             }
         }
         Ok(out)
+    }
+
+    /// As the query of a URL, where none came.
+    pub fn text(&self) -> String {
+        let mut out = form_urlencoded::Serializer::new(String::new());
+        if self.wait {
+            out.append_pair("wait", "true");
+        }
+        if let Some(timeout) = self.timeout {
+            out.append_pair("timeout", &timeout.as_secs().max(1).to_string());
+        }
+        out.extend_pairs(&self.rest);
+        out.finish()
     }
 
     /// The status of a change that is done: who doesn't wait is told no more than that it was taken.
@@ -97,11 +112,11 @@ fn one_of(name: &str, value: &str, known: &[&str]) -> ApiResult<()> {
     )))
 }
 
-/// A number of replicas, or a name.
-fn consistency(value: &str) -> ApiResult<()> {
+/// A number of replicas, or a name; whether it is more than one.
+fn consistency(value: &str) -> ApiResult<bool> {
     match value.parse::<u64>() {
-        Ok(n) => at_least_one("consistency", n).map(drop),
-        Err(_) => one_of("consistency", value, &["majority", "quorum", "all"]),
+        Ok(n) => at_least_one("consistency", n).map(|n| n > 1),
+        Err(_) => one_of("consistency", value, &["majority", "quorum", "all"]).map(|()| true),
     }
 }
 
@@ -117,7 +132,14 @@ mod tests {
             ..QueryParams::default()
         };
         assert_eq!(parse(""), Ok(QueryParams::default()));
-        assert_eq!(parse("wait=true&ordering=strong&consistency=2"), Ok(wait));
+        assert_eq!(parse("wait=true&ordering=strong&consistency=1"), Ok(wait));
+        for (said, expected) in [("1", false), ("2", true), ("majority", true), ("all", true)] {
+            let parsed = parse(&format!("consistency={said}"));
+            assert_eq!(parsed.map(|parsed| parsed.is_consistent), Ok(expected), "{said}");
+        }
+        for text in ["", "wait=true&timeout=3", "a=b%26c&d="] {
+            assert_eq!(parse(text).map(|parsed| parsed.text()), Ok(text.to_owned()));
+        }
         assert_eq!(parse("timeout=3").unwrap().timeout, Some(Duration::from_secs(3)));
         let long = parse("timeout=18446744073709551615").unwrap().timeout;
         assert!(long.is_some_and(|long| std::time::Instant::now().checked_add(long).is_some()));

@@ -134,10 +134,7 @@ impl Bound {
         let workers = Arc::new(Workers::start(&app, &stopped)?);
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor_recall(app.engine.clone()));
-        // A reader's points expire by the writer's deletes.
-        if !app.only_follows() {
-            tasks.spawn(expire_points(app.engine.clone()));
-        }
+        tasks.spawn(expire_points(app.clone()));
         tasks.spawn(look_for_issues(app.clone()));
         let acceptor = Acceptor {
             listener,
@@ -288,9 +285,14 @@ async fn monitor_recall(engine: Arc<Engine>) {
 }
 
 /// Has points deleted whose time is over.
-async fn expire_points(engine: Arc<Engine>) {
+async fn expire_points(app: Arc<App>) {
+    let engine = &app.engine;
     for turn in 0u32.. {
         tokio::time::sleep(limits::EXPIRY_PERIOD).await;
+        // A reader's points expire by the writer's deletes.
+        if app.only_follows() {
+            continue;
+        }
         let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
             continue;
         };

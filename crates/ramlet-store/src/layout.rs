@@ -1,4 +1,4 @@
-//! The names in a store. Each is created once and never again, also after it was deleted.
+//! The names in a store. Each but those of nodes is created once and never again, also after it was deleted.
 //!
 //! | name | what |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `backup/manifests/NUMBER` | what a backup consists of, or what a sweep kept; 20 digits, from 1; never deleted |
 //! | `backup/objects/EPOCH/SHA` | a chunk of a file, or a list of chunks; named by the last sweep before it was written (0: none) and its SHA-256 |
 //! | `log/SLOT` | an entry of a shard's log ([`entry`](crate::shard::Entry)); 20 digits, from 1. Seals and records that count for nothing are never deleted |
+//! | `nodes/ID` | what a node says of itself ([`nodes`](crate::shard::Card)): the one kind of object that is written over |
 //! | `probe/UUID/...` | what [`check`](crate::check::check) tries a store with; deleted by it |
 //!
 //! The epoch is why a sweep needs no clock and no lock. An object of an older epoch that no kept backup names is dead for ever: a later push writes
@@ -27,6 +28,9 @@ pub const OBJECTS: &str = "backup/objects";
 /// The folder of a shard's log.
 pub const LOG: &str = "log";
 
+/// The folder of nodes.
+pub const NODES: &str = "nodes";
+
 /// The folder of probes.
 pub const PROBES: &str = "probe";
 
@@ -38,6 +42,11 @@ pub fn manifest_path(number: u64) -> Path {
 /// `log/00000000000000000007`.
 pub fn slot_path(slot: u64) -> Path {
     Path::from(format!("{LOG}/{slot:020}"))
+}
+
+/// `nodes/0123abcd..`.
+pub fn node_path(node: &str) -> Path {
+    Path::from(format!("{NODES}/{node}"))
 }
 
 /// The number of a manifest's path; `None` for any other.

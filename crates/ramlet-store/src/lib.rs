@@ -32,6 +32,7 @@ pub use error::{Result, StoreError, StoreErrorKind};
 pub use hash::Sha;
 pub use index::{Chunk, FileIndex};
 pub use manifest::{BackupInfo, BackupKind, Entry, Sweep, list_backups};
+pub use nonce::nonce;
 pub use open::{S3Options, StoreUrl, open, open_with};
 pub use prune::{Pruned, prune, prune_shard};
 pub use pull::{Pull, Pulled};

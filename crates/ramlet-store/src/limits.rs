@@ -58,6 +58,10 @@ pub const SMALL_ENTRY_BYTES: u64 = 128 << 10;
 /// Slots of a log that a trim holds the numbers of at a time.
 pub const TRIM_SLOTS_MAX: usize = 8_192;
 
+/// The most bytes of what a node says of itself, and the most nodes that are told of.
+pub const CARD_BYTES_MAX: u64 = 1 << 10;
+pub const CARDS_MAX: usize = 64;
+
 /// The most bytes of a list of chunks.
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 

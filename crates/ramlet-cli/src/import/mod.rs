@@ -17,7 +17,7 @@ mod documents;
 mod filled_collection;
 mod format;
 mod ids;
-mod interrupt;
+pub mod interrupt;
 mod json_values;
 mod lines;
 mod migrate;

@@ -1,5 +1,7 @@
 //! `ramlet store`: backups in an object store, and whether a store can be trusted. And `ramlet serve --store`.
 
+pub mod demo;
+pub mod forward;
 pub mod node;
 mod progress;
 mod pull;

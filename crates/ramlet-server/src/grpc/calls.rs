@@ -324,7 +324,10 @@ async fn answer(
         RequestBody::Message(request.body, len),
         Form::Messages(method.points.field()),
     );
-    let request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
+    let mut request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
+    if app.node.is_some() {
+        request.incoming.headers.clone_from(headers);
+    }
     let call = Call::new(app.clone(), request, (grant, held));
     let answer = handle(route, call).await.inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)

@@ -1,13 +1,16 @@
-//! The routes of a cluster, as a server answers them that is none; and shard keys.
+//! The routes of a cluster, as a server answers them that is none, or a node over a store; and shard keys.
 
 use axum::http::StatusCode;
+use ramlet::filter::format_datetime;
 use ramlet::{Engine, ShardInfo, ShardKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::app::now_micros;
 use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
+use crate::node::Role;
 
 /// 405, in the API's words.
 fn standalone() -> ApiError {
@@ -17,16 +20,53 @@ fn standalone() -> ApiError {
     )
 }
 
-/// `GET /cluster`: no cluster of the API's kind. A node over a store says how it stands to the log.
+/// `GET /cluster`. Nodes over a store are told of as peers: the term is the epoch of the log, what is committed its last slot here, the leader its owner.
 pub async fn status(call: Call) -> ApiResult<Answer> {
-    let mut told = json!({ "status": "disabled" });
-    if let Some(node) = &call.app.node {
-        told["store"] = node.json();
-    }
-    call.answer(&told)
+    let Some(node) = &call.app.node else {
+        return call.answer(&json!({ "status": "disabled" }));
+    };
+    let (status, others) = (node.log.status(), node.log.peers());
+    let own = (status.node.as_str(), status.url.as_str());
+    let all = others.iter().map(|peer| (peer.node.as_str(), peer.url.as_str()));
+    let peers: Map<String, Value> = all
+        .chain([own])
+        .map(|(node, url)| (peer_of(node).to_string(), json!({ "uri": url })))
+        .collect();
+    let role = match status.role {
+        Role::Writer => "Leader",
+        Role::Reader => "Follower",
+    };
+    let working = match &status.fault {
+        None => json!({ "consensus_thread_status": "working", "last_update": format_datetime(now_micros()) }),
+        Some(why) => json!({ "consensus_thread_status": "stopped_with_err", "err": why }),
+    };
+    call.answer(&json!({
+        "status": "enabled",
+        "peer_id": peer_of(&status.node),
+        "peers": peers,
+        "raft_info": {
+            "term": status.epoch,
+            "commit": status.slot,
+            "pending_operations": 0,
+            "leader": status.owner.as_deref().map(peer_of),
+            "role": role,
+            "is_voter": status.is_candidate,
+        },
+        "consensus_thread_status": working,
+        "message_send_failures": {},
+        "store": node.json(),
+    }))
 }
 
-/// `GET /cluster/telemetry`: no peers, and the collections that are here.
+/// The number of a node: of its id so many bits as every client's numbers hold.
+fn peer_of(node: &str) -> u64 {
+    let digits = node
+        .get(..12)
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    digits.unwrap_or_default()
+}
+
+/// `GET /cluster/telemetry`: the nodes, and the collections that are here.
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {
     call.request.query.number("details_level")?;
     let collections: Map<String, Value> = call
@@ -34,9 +74,11 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
         .into_iter()
         .map(|name| (name.clone(), json!({ "id": name })))
         .collect();
+    let others = call.app.node.as_ref().map(|node| node.log.peers());
+    let count = others.as_ref().map_or(0, |others| others.len() + 1);
     call.answer(&json!({
         "collections": collections,
-        "cluster": { "enabled": false, "number_of_peers": 0, "peers": {} },
+        "cluster": { "enabled": others.is_some(), "number_of_peers": count, "peers": {} },
     }))
 }
 
@@ -69,11 +111,30 @@ pub async fn of_collection(call: Call) -> ApiResult<Answer> {
         }
         Some(infos) => infos.iter().map(shard_json).collect(),
     };
+    let (own, others) = match &call.app.node {
+        None => (PEER, Vec::new()),
+        Some(node) => {
+            let others = node.log.peers();
+            let others = others.iter().map(|peer| peer_of(&peer.node)).collect();
+            (peer_of(&node.log.status().node), others)
+        }
+    };
+    // Every node has all shards.
+    let remote: Vec<Value> = others
+        .iter()
+        .flat_map(|peer| {
+            shards.iter().map(move |shard| {
+                json!({
+                    "shard_id": shard["shard_id"], "shard_key": shard.get("shard_key"), "peer_id": peer, "state": "Active",
+                })
+            })
+        })
+        .collect();
     call.answer(&json!({
-        "peer_id": PEER,
+        "peer_id": own,
         "shard_count": shards.len(),
         "local_shards": shards,
-        "remote_shards": [],
+        "remote_shards": remote,
         "shard_transfers": [],
     }))
 }

@@ -1,6 +1,7 @@
 //! `GET /metrics`, in Prometheus' text form: names as the API's where it has the figure, `ramlet_*` for our own.
 
 use std::fmt::{Display, Write};
+use std::sync::atomic::Ordering;
 
 use ramlet::{CollectionInfo, CollectionStatus, JOB_KINDS, JobTimes, MeasuredRecall, SYNC_BUCKETS_US};
 use ramlet_io::system::{process_counts, process_memory};
@@ -13,6 +14,7 @@ use crate::error::ApiResult;
 use crate::handlers::telemetry::shown_name;
 use crate::issue::CODES;
 use crate::limits;
+use crate::node::Role;
 use crate::out::Out;
 use crate::refusals::REFUSALS;
 use crate::route::shown_path;
@@ -105,7 +107,8 @@ fn service(text: &mut Text, app: &App) {
     text.family("ramlet_info", "gauge", "Version of Ramlet");
     text.sample("ramlet_info", &[("version", OWN_VERSION)], 1);
     text.gauge("app_status_recovery_mode", "features enabled in qdrant server", 0);
-    text.gauge("cluster_enabled", "is cluster support enabled", 0);
+    let is_node = u8::from(app.node.is_some());
+    text.gauge("cluster_enabled", "is cluster support enabled", is_node);
     text.gauge(
         "ramlet_uptime_seconds",
         "Since the start",
@@ -521,6 +524,18 @@ fn shared_log(text: &mut Text, app: &App) {
     );
     text.gauge("ramlet_store_epoch", "Epoch of the log's writer.", status.epoch);
     text.gauge(
+        "ramlet_store_writer",
+        "1: this node owns the log and takes writes.",
+        u8::from(status.role == Role::Writer),
+    );
+    if let Some(forwarder) = &node.forwarder {
+        text.counter(
+            "ramlet_store_forwarded_total",
+            "Writes that were sent to the node that owns the log.",
+            forwarder.count.load(Ordering::Relaxed),
+        );
+    }
+    text.gauge(
         "ramlet_store_backup_slot",
         "Slot up to which the newest backup in the store reaches.",
         status.covered,
@@ -530,7 +545,7 @@ fn shared_log(text: &mut Text, app: &App) {
         "1: the node takes no more writes, or doesn't follow the log any more.",
         u8::from(status.fault.is_some()),
     );
-    if let Some(age) = status.staleness {
+    if let Some(age) = status.staleness() {
         text.gauge(
             "ramlet_store_staleness_seconds",
             "Since a reader had applied all of the log.",

@@ -14,7 +14,7 @@ use ramlet_memory::{Consumer, Reservation};
 use super::entry::{Body, Entry};
 use super::manifests::covered_from;
 use super::protocol::{
-    Apply, Created, Logged, Position, Replayed, Slots, Written, replay, settle, take_over,
+    Apply, Created, Logged, Over, Position, Replayed, Slots, Taken, Written, replay, settle, take_over,
 };
 use super::trim::{Trim, Trimmed, trim};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -177,11 +177,11 @@ impl SlotLog {
     pub fn take_over(
         &self,
         position: &mut Position,
-        about: &Bytes,
+        (over, about): (Over, &Bytes),
         apply: Apply<'_, Entry, Halt>,
-    ) -> std::result::Result<Replayed, Halt> {
+    ) -> std::result::Result<Taken, Halt> {
         let seal = &mut |epoch| self.entry(epoch, Body::Seal(about.clone()));
-        let taking = take_over(self, position, seal, apply);
+        let taking = take_over(self, position, over, seal, apply);
         self.store.wait_beside(taking)
     }
 

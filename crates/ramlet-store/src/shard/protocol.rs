@@ -53,6 +53,8 @@ pub enum Rule {
     KeptSeals,
     /// Records that count for nothing are never deleted.
     KeptVoid,
+    /// A seal that was in the way is somebody else's.
+    OthersSeal,
 }
 
 /// The store, as the protocol asks it.
@@ -156,27 +158,52 @@ pub async fn replay<S: Slots>(
     }
 }
 
+/// Over whom somebody takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Whoever writes.
+    Anybody,
+    /// An owner of whom nothing came behind the position: whoever tries after a silence, and is not the first, lets the first one be.
+    Silence,
+}
+
+/// How a takeover ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// The caller owns the shard; its seal is applied.
+    Owned,
+    /// Something came meanwhile, and is applied.
+    Yielded,
+    /// As [`Replayed::Behind`].
+    Behind,
+}
+
 /// Replays the log and seals its first absent slot: from then on nobody of an epoch before writes. `seal` makes one of an epoch, another one each time.
 pub async fn take_over<S: Slots>(
     slots: &S,
     position: &mut Position,
+    over: Over,
     seal: &mut dyn FnMut(u64) -> S::Entry,
     apply: Apply<'_, S::Entry, S::Halt>,
-) -> Result<Replayed, S::Halt> {
+) -> Result<Taken, S::Halt> {
+    let begun = *position;
     loop {
         if replay(slots, position, apply).await? == Replayed::Behind {
-            return Ok(Replayed::Behind);
+            return Ok(Taken::Behind);
+        }
+        if over == Over::Silence && *position != begun {
+            return Ok(Taken::Yielded);
         }
         let (slot, mine) = (position.slot + 1, seal(position.epoch + 1));
         let is_mine = match slots.create(slot, &mine).await? {
             Created::Done => true,
             Created::Unknown => slots.get(slot).await?.is_some_and(|found| found == mine),
-            Created::Exists => false,
+            Created::Exists => slots.breaks(Rule::OthersSeal),
         };
         if is_mine && (slots.breaks(Rule::SealProof) || is_of_log(slots, slot).await?) {
             let effect = position.advance(mine.kind());
             apply(*position, effect, &mine)?;
-            return Ok(Replayed::AtEnd);
+            return Ok(Taken::Owned);
         }
     }
 }

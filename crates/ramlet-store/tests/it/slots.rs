@@ -7,7 +7,8 @@ use object_store::memory::InMemory;
 use ramlet_memory::Ledger;
 use ramlet_store::layout::{slot_number, slot_path};
 use ramlet_store::shard::{
-    Appended, Body, Bytes, Covered, Effect, Entry, Halt, Position, Replayed, SlotLog, Trimmed, deletable,
+    Appended, Body, Bytes, Card, Covered, Effect, Entry, Halt, Over, Position, Replayed, SlotLog, Taken,
+    Trimmed, Work, card, cards, deletable, remove_card, write_card,
 };
 use ramlet_store::{BackupKind, Described, Listed, StoreErrorKind, prune_shard, push_within};
 
@@ -18,6 +19,16 @@ const PATIENCE: Duration = Duration::from_millis(300);
 fn log_of(inner: &Arc<InMemory>, lie: Lie) -> SlotLog {
     let memory = Ledger::new(64 << 20).consumer("log", u64::MAX);
     SlotLog::new(store(inner, lie), &memory, PATIENCE).expect("memory")
+}
+
+/// Keeps the groups that count.
+fn noted(groups: &mut Vec<u64>) -> impl FnMut(Position, Effect, &Entry) -> Result<(), Halt> {
+    |_, effect, entry| {
+        if let (Effect::Counts, Body::Group { lsn, .. }) = (effect, &entry.body) {
+            groups.push(*lsn);
+        }
+        Ok(())
+    }
 }
 
 /// A process over the log, and the groups that it has.
@@ -37,22 +48,28 @@ impl Process {
     }
 
     fn follow(&mut self, takes_over: bool) {
+        match takes_over {
+            true => assert_eq!(self.take_over(Over::Anybody), Taken::Owned),
+            false => {
+                let Process {
+                    log,
+                    position,
+                    groups,
+                } = self;
+                assert_eq!(log.replay(position, &mut noted(groups)), Ok(Replayed::AtEnd));
+            }
+        }
+    }
+
+    fn take_over(&mut self, over: Over) -> Taken {
         let Process {
             log,
             position,
             groups,
         } = self;
-        let apply = &mut |_: Position, effect: Effect, entry: &Entry| {
-            if let (Effect::Counts, Body::Group { lsn, .. }) = (effect, &entry.body) {
-                groups.push(*lsn);
-            }
-            Ok(())
-        };
-        let done = match takes_over {
-            true => log.take_over(position, &Bytes::from_static(b"{}"), apply),
-            false => log.replay(position, apply),
-        };
-        assert_eq!(done, Ok(Replayed::AtEnd));
+        let seal = (over, &Bytes::from_static(b"{}"));
+        let taken = log.take_over(position, seal, &mut noted(groups));
+        taken.expect("a store that answers")
     }
 
     fn append(&mut self, lsn: u64) -> Result<Appended, Halt> {
@@ -93,6 +110,62 @@ fn a_writer_that_was_taken_over_appends_nothing() {
         (&reader.groups, reader.position),
         (&second.groups, second.position)
     );
+}
+
+#[test]
+fn who_tries_after_a_silence_lets_the_first_one_be() {
+    let inner = Arc::new(InMemory::new());
+    let mut nodes: Vec<_> = (0..3).map(|_| Process::new(&inner, Lie::None)).collect();
+    assert_eq!(nodes[0].take_over(Over::Silence), Taken::Owned);
+    assert_eq!(nodes[0].append(1), Ok(Appended::At(2)));
+    for node in &mut nodes[1..] {
+        node.follow(false);
+    }
+    assert_eq!(nodes[1].take_over(Over::Silence), Taken::Owned);
+    assert_eq!(nodes[2].take_over(Over::Silence), Taken::Yielded);
+    let of_first = nodes[1].position;
+    assert_eq!(
+        (nodes[2].position, of_first),
+        (of_first, Position { slot: 3, epoch: 2 })
+    );
+    // An owner that writes isn't silent, to whoever hasn't read it yet.
+    assert_eq!(nodes[1].append(2), Ok(Appended::At(4)));
+    assert_eq!(nodes[2].take_over(Over::Silence), Taken::Yielded);
+    assert_eq!(nodes[0].append(3), Ok(Appended::Fenced));
+    // It follows again, with what it has.
+    nodes[0].follow(false);
+    assert_eq!(nodes[0].groups, [1, 2]);
+    assert_eq!(nodes[0].take_over(Over::Silence), Taken::Owned);
+}
+
+#[test]
+fn nodes_say_what_they_are() {
+    let inner = Arc::new(InMemory::new());
+    let store = store(&inner, Lie::None);
+    store.claim().expect("an empty place");
+    assert_eq!(cards(&store), Ok(Vec::new()));
+    let of = |node: &str, work| Card {
+        node: node.to_owned(),
+        url: format!("http://{node}"),
+        work,
+        epoch: 3,
+        slot: 9,
+        beat: 1,
+        memory_bytes: 64_000_000,
+        is_candidate: true,
+    };
+    for (node, work) in [("b", Work::Owns), ("a", Work::Follows), ("b", Work::Left)] {
+        write_card(&store, &of(node, work)).expect("a put");
+    }
+    let all = vec![of("a", Work::Follows), of("b", Work::Left)];
+    assert_eq!(cards(&store), Ok(all));
+    assert_eq!(card(&store, "b"), Ok(Some(of("b", Work::Left))));
+    // What isn't a card is passed over, and so is what is none any more.
+    let path = object_store::path::Path::from("nodes/c");
+    store.put(&path, "something".into()).expect("a put");
+    remove_card(&store, "b").expect("a delete");
+    assert_eq!(cards(&store), Ok(vec![of("a", Work::Follows)]));
+    assert_eq!((card(&store, "c"), card(&store, "b")), (Ok(None), Ok(None)));
 }
 
 #[test]

@@ -328,16 +328,20 @@ impl<'a> Turn<'a> {
             drop(writer);
             let logged = log.append(&core.id, lsn, group);
             writer = core.writer();
-            logged.map_err(|why| writer.fence(why))?;
-            core.check_not_dropped()?;
+            logged.map_err(|why| Error::new(ErrorKind::WritesStopped, why))?;
+            core.check_not_dropped().inspect_err(|_| log.kept(true))?;
         }
-        let lsn = writer.commit_group(group, core.shared.salt()).map_err(|e| {
+        let committed = writer.commit_group(group, core.shared.salt()).map_err(|e| {
             // What others read by now is not to be missing here.
             match shared_log {
                 Some(_) => writer.stop(e),
                 None => e,
             }
-        })?;
+        });
+        if let Some(log) = shared_log {
+            log.kept(committed.is_ok());
+        }
+        let lsn = committed?;
         core.shared.watch.synced(begun, &core.id);
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
         let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
@@ -357,7 +361,7 @@ fn not_done() -> Error {
     Error::bad_input("an update failed that had to be done before this one")
 }
 
-/// Takes a group of a log that others write through log and memtable.
+/// Takes a group of a log that others write through log and memtable. No group of this node's own may be under way.
 pub fn apply_followed(core: &Core, lsn: u64, group: &[u8], lookup: &mut Lookup) -> Result<Followed> {
     let (mut writer, fits) = wait_until_it_fits(core, group);
     fits?;

@@ -2,8 +2,11 @@
 
 /// A log that others read. Groups of one collection come in order, and the next one only when the one before has returned.
 pub trait GroupLog: Send + Sync {
-    /// Makes a group durable there. An error says why no group is taken any more: the collection's writes stop until a restart.
+    /// Makes a group durable there. An error says why the group isn't taken: nothing of it is applied here.
     fn append(&self, collection: &str, lsn: u64, group: &[u8]) -> std::result::Result<(), String>;
+
+    /// The group that was appended is in the collection's own log too, or can't come there.
+    fn kept(&self, is_kept: bool);
 }
 
 /// What became of a group from the shared log.

@@ -99,16 +99,6 @@ impl Writer {
         Ok(self.log().last_lsn() + 1)
     }
 
-    /// Notes that a log that others read takes no more groups, and gives the error.
-    pub fn fence(&mut self, why: String) -> Error {
-        self.stopped.get_or_insert(why);
-        self.has_stopped.store(true, Ordering::Release);
-        match self.check_writable() {
-            Err(stopped) => stopped,
-            Ok(()) => unreachable!("it has just stopped"),
-        }
-    }
-
     /// The log files as the manifest lists them, and how far each is written.
     pub fn log_ends(&self) -> Vec<(LogEntry, u64)> {
         let log = self.log.as_ref().expect("files are copied after recovery");

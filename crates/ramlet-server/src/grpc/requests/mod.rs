@@ -80,13 +80,17 @@ impl DecodedRequest {
     }
 
     /// The same.
-    pub fn consistency(self, of: Option<q::ReadConsistency>) -> ApiResult<DecodedRequest> {
+    pub fn consistency(mut self, of: Option<q::ReadConsistency>) -> ApiResult<DecodedRequest> {
         use q::read_consistency::Value::{Factor, Type};
         match of.and_then(|of| of.value) {
             Some(Type(kind)) if !(0..KINDS).contains(&kind) => Err(no_kind("read_consistency", kind)),
             Some(Factor(0)) => {
                 let what = "value 0 invalid, must be 1 or larger";
                 Err(ApiError::validation("read_consistency.factor", what))
+            }
+            Some(Type(_) | Factor(2..)) => {
+                self.query.is_consistent = true;
+                Ok(self)
             }
             _ => Ok(self),
         }

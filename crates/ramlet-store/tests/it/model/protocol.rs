@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use ramlet_store::shard::{
-    Created, Effect, Kind, Logged, Position, Replayed, Rule, Slots, Trim, Written, replay, settle, take_over,
-    trim,
+    Created, Effect, Kind, Logged, Over, Position, Replayed, Rule, Slots, Taken, Trim, Written, replay,
+    settle, take_over, trim,
 };
 
 use super::Mutant;
@@ -78,6 +78,7 @@ impl Slots for Asked<'_> {
             Rule::ReadProof => Mutant::ReaderWithoutProof,
             Rule::KeptSeals => Mutant::CollectorDeletesSeals,
             Rule::KeptVoid => Mutant::CollectorDeletesVoid,
+            Rule::OthersSeal => Mutant::LoserTakesTheSealForItsOwn,
         };
         is(self.0, mutant)
     }
@@ -226,11 +227,10 @@ async fn catch_up(world: &Shared, state: &mut State) {
     }
 }
 
-/// Seals the first absent slot: from then on nobody of an epoch before writes.
-async fn begin(world: &Shared) -> State {
-    let mut state = load(world).await;
+/// Seals the first absent slot: from then on nobody of an epoch before writes. False: something came meanwhile, and is applied.
+async fn seal(world: &Shared, state: &mut State, over: Over) -> bool {
     loop {
-        let State { data, position, .. } = &mut state;
+        let State { data, position, .. } = &mut *state;
         let apply = &mut |at: Position, effect: Effect, object: &Object| {
             data.apply(world, (at, effect), object);
             Ok(())
@@ -239,12 +239,13 @@ async fn begin(world: &Shared) -> State {
             epoch,
             nonce: world.borrow_mut().unique(),
         };
-        match sure(take_over(&Asked(world), position, seal, apply).await) {
-            Replayed::AtEnd => {
+        match sure(take_over(&Asked(world), position, over, seal, apply).await) {
+            Taken::Owned => {
                 state.own = state.position.slot + 1;
-                return state;
+                return true;
             }
-            Replayed::Behind => state = load(world).await,
+            Taken::Yielded => return false,
+            Taken::Behind => *state = load(world).await,
         }
     }
 }
@@ -255,16 +256,37 @@ pub async fn node(world: Shared) {
     for _ in 0..idle {
         ask(&world, Op::Wait).await;
     }
-    let mut state = begin(&world).await;
+    let mut state = load(&world).await;
+    seal(&world, &mut state, Over::Anybody).await;
+    own(&world, &mut state).await;
+}
+
+/// What an owner does until it is none, or gives up.
+async fn own(world: &Shared, state: &mut State) {
     for _ in 0..ACTIONS {
         let action = world.borrow_mut().random.below(9);
         let goes_on = match action {
-            0 | 1 => flush(&world, &mut state).await,
-            2 => trim_own(&world, &state).await,
-            _ => write(&world, &mut state).await,
+            0 | 1 => flush(world, state).await,
+            2 => trim_own(world, state).await,
+            _ => write(world, state).await,
         };
         if !goes_on {
             return;
+        }
+    }
+}
+
+/// A node that follows, and tries to own the shard at any moment. One that was taken over follows again, with what it has.
+pub async fn candidate(world: Shared) {
+    let mut state = load(&world).await;
+    loop {
+        let turns = world.borrow_mut().random.below(8);
+        for _ in 0..=turns {
+            look(&world, &mut state).await;
+        }
+        if seal(&world, &mut state, Over::Silence).await {
+            own(&world, &mut state).await;
+            state.own = u64::MAX;
         }
     }
 }
@@ -290,7 +312,10 @@ async fn write(world: &Shared, state: &mut State) -> bool {
             .collect();
         let mut is_behind_void = false;
         for (slot, value, answer) in sent {
-            let created = created(answer.await);
+            let mut created = created(answer.await);
+            if created == Created::Unknown && is(world, Mutant::LeaseInsteadOfAnswer) {
+                created = Created::Done;
+            }
             let written = sure(settle(&Asked(world), slot, &group(&value), created).await);
             match written {
                 Written::Logged => {
@@ -305,7 +330,12 @@ async fn write(world: &Shared, state: &mut State) -> bool {
                     is_behind_void = true;
                 }
                 Written::Fenced if is(world, Mutant::OutOfOrder) && !is_behind_void => is_behind_void = true,
-                Written::Fenced => return false,
+                Written::Fenced => {
+                    if is(world, Mutant::DemotedKeepsItsTail) {
+                        state.data.values.push(value);
+                    }
+                    return false;
+                }
             }
         }
     }
@@ -381,13 +411,15 @@ async fn trim_own(world: &Shared, state: &State) -> bool {
 pub async fn replica(world: Shared) {
     let mut state = load(&world).await;
     loop {
-        catch_up(&world, &mut state).await;
-        world
-            .borrow_mut()
-            .replicas
-            .push((state.position.slot, state.data.values.clone()));
-        ask(&world, Op::Wait).await;
+        look(&world, &mut state).await;
     }
+}
+
+async fn look(world: &Shared, state: &mut State) {
+    catch_up(world, state).await;
+    let now = (state.position.slot, state.data.values.clone());
+    world.borrow_mut().replicas.push(now);
+    ask(world, Op::Wait).await;
 }
 
 /// Deletes what the newest manifest makes superfluous: covered records that counted, older manifests, segments that nobody can name any more.

@@ -1,0 +1,282 @@
+//! The data directory of a node: a copy of what is in the store, which is filled where it lacks something.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::HumanBytes;
+use ramlet_io::PAGE;
+use ramlet_memory::{Consumer, Ledger, Reservation};
+use ramlet_store::limits::{CARD_BYTES_MAX, CARDS_MAX};
+use ramlet_store::shard::{Position, SlotLog, newest_covered};
+use ramlet_store::{Pull, Store, StoreUrl, nonce};
+use serde::{Deserialize, Serialize};
+
+use super::PATIENCE;
+use crate::args::NodeRole;
+use crate::output::say;
+use crate::serve_settings::StoreSettings;
+use crate::store::{pull, state, trusted};
+
+pub(super) const STATE: &str = "store.json";
+/// What nodes say of themselves takes no more, twice.
+const CARDS_BYTES: u64 = 2 * (CARDS_MAX as u64) * CARD_BYTES_MAX;
+/// The least memory: of a node that may write, which also sends backups, and of one that only reads.
+const WRITER_MEMORY_MIN: u64 = 64_000_000;
+const READER_MEMORY_MIN: u64 = 40_000_000;
+
+/// What `store.json` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The id of the store.
+    pub store: String,
+    /// Of this node, from its first start on.
+    #[serde(default)]
+    pub node: String,
+    /// Of a directory that is being filled: the backup. Its slot means nothing yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filling: Option<u64>,
+    pub slot: u64,
+    pub epoch: u64,
+    /// Changes of collections are made up to this slot, and none behind but perhaps the next.
+    pub changes: u64,
+}
+
+/// A directory that is ready to be opened, and the log behind it.
+pub struct Prepared {
+    pub(super) log: SlotLog,
+    pub(super) memory: Consumer,
+    pub(super) role: NodeRole,
+    pub(super) dir: PathBuf,
+    /// Of the store.
+    pub(super) id: String,
+    pub(super) node: String,
+    pub(super) memory_bytes: u64,
+    pub(super) position: Position,
+    pub(super) changes: u64,
+    /// The directory had data before the store did.
+    pub(super) adopts: bool,
+    pub(super) backup_every: u64,
+    pub(super) keep: usize,
+    pub(super) takeover_after: Duration,
+    pub(super) cards: Reservation,
+}
+
+/// Opens the store and fills the directory, where it is empty. Before the engine opens it.
+pub fn prepare(
+    settings: &StoreSettings,
+    dir: &Path,
+    (memory_bytes, ledger): (u64, &Arc<Ledger>),
+) -> Result<Prepared> {
+    let role = settings.role;
+    let least = match role {
+        NodeRole::Auto | NodeRole::Writer => WRITER_MEMORY_MIN,
+        NodeRole::Reader => READER_MEMORY_MIN,
+    };
+    // A cgroup's limit is cut to whole pages.
+    if memory_bytes + (PAGE as u64) <= least {
+        bail!("{memory_bytes} bytes of memory are below the {least} that a node of this role needs");
+    }
+    let store = ramlet_store::open(&StoreUrl::parse(&settings.url)?, role != NodeRole::Reader)?;
+    match role {
+        NodeRole::Auto | NodeRole::Writer => {
+            trusted(&store)?;
+            store.claim()?;
+        }
+        NodeRole::Reader => store.must_be_ours()?,
+    }
+    let id = store.id()?;
+    // The log's entries are most of it; backups and the filling of a directory come beside.
+    let memory = ledger.consumer("store", ledger.limit());
+    let cards = memory.reserve(CARDS_BYTES)?;
+    let mut prepared = Prepared {
+        log: SlotLog::new(store, &memory, PATIENCE)?,
+        memory,
+        role,
+        dir: dir.to_owned(),
+        id,
+        node: nonce(),
+        memory_bytes,
+        position: Position::default(),
+        changes: 0,
+        adopts: false,
+        backup_every: settings.backup_every,
+        keep: settings.keep,
+        takeover_after: settings.takeover_after,
+        cards,
+    };
+    prepared.fill()?;
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn store(&self) -> &Store {
+        self.log.store()
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let state = state::read::<State>(&self.dir, STATE)?;
+        if let Some(state) = &state
+            && state.store != self.id
+        {
+            bail!(
+                "{} belongs to another store than {}",
+                self.dir.display(),
+                self.store()
+            );
+        }
+        if let Some(state) = &state
+            && !state.node.is_empty()
+        {
+            self.node.clone_from(&state.node);
+        }
+        let newest = newest_covered(self.store())?;
+        match state {
+            Some(state) if state.filling.is_none() => {
+                self.position = Position {
+                    slot: state.slot,
+                    epoch: state.epoch,
+                };
+                self.changes = state.changes;
+                let gone = newest.as_ref().and_then(|(_, info)| info.covered);
+                let gone = gone.map_or(0, |covered| covered.deleted);
+                if gone <= state.slot {
+                    return Ok(());
+                }
+                say(format_args!(
+                    "{} is at slot {} of {}, and slots up to {gone} are deleted: it is filled anew",
+                    self.dir.display(),
+                    state.slot,
+                    self.store()
+                ));
+            }
+            None if self.has_data()? => {
+                let is_new = newest.is_none() && self.log.peek(1)?.is_none();
+                if self.role != NodeRole::Reader && is_new {
+                    self.adopts = true;
+                    return Ok(());
+                }
+                bail!(
+                    "{} holds data that isn't of {}: give the node a directory of its own, an empty one",
+                    self.dir.display(),
+                    self.store()
+                );
+            }
+            _ => {}
+        }
+        if newest.is_none() && self.role == NodeRole::Reader && self.log.peek(1)?.is_none() {
+            bail!("{}: no writer has begun there yet", self.store());
+        }
+        fs::create_dir_all(&self.dir).with_context(|| self.dir.display().to_string())?;
+        let number = newest.as_ref().map_or(0, |(number, _)| *number);
+        self.write_state(Some(number))?;
+        self.position = Position::default();
+        self.changes = 0;
+        if newest.is_none() {
+            self.clear(&HashSet::new())?;
+        }
+        if let Some((number, info)) = newest {
+            let begun = Instant::now();
+            let covered = info.covered.unwrap_or_default();
+            let pull = Pull::within(self.store(), Some(number), &self.memory)?;
+            // What a filling of a backup before left is mostly of this one too.
+            let _held = self
+                .memory
+                .reserve(pull.names().map(|name| name.len() as u64 + 64).sum())?;
+            self.clear(&pull.names().collect())?;
+            let pulled = pull.run(&pull::Files(self.dir.clone()), &mut |_| {})?;
+            pull::sync_dirs(&self.dir)?;
+            say(format_args!(
+                "backup {number} of {}, up to slot {}: {} fetched in {:.1} s",
+                self.store(),
+                covered.slot,
+                HumanBytes(pulled.fetched_bytes),
+                begun.elapsed().as_secs_f64()
+            ));
+            self.position = Position {
+                slot: covered.slot,
+                epoch: covered.epoch,
+            };
+            self.changes = covered.changes;
+        }
+        self.write_state(None)
+    }
+
+    fn has_data(&self) -> Result<bool> {
+        Ok(self.own_entries()?.next().is_some())
+    }
+
+    /// Catalogs and directories of collections.
+    fn own_entries(&self) -> Result<impl Iterator<Item = PathBuf>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            found => {
+                let found = found.and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+                found.with_context(|| self.dir.display().to_string())?
+            }
+        };
+        let is_own = |name: &str| {
+            let is_collection = name
+                .strip_prefix('c')
+                .is_some_and(|rest| rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_digit()));
+            is_collection || name.starts_with("CATALOG-")
+        };
+        let own = entries
+            .into_iter()
+            .filter(move |entry| entry.file_name().to_str().is_some_and(is_own));
+        Ok(own.map(|entry| entry.path()))
+    }
+
+    /// Removes files of the engine but those that are named, as `file` or `directory/file`.
+    fn clear(&self, kept: &HashSet<&str>) -> Result<()> {
+        let directories: HashSet<&str> = kept
+            .iter()
+            .filter_map(|name| Some(name.split_once('/')?.0))
+            .collect();
+        for path in self.own_entries()? {
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if directories.contains(name) {
+                for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
+                    let entry = entry?;
+                    let file = entry.file_name();
+                    if !kept.contains(&*format!("{name}/{}", file.to_string_lossy())) {
+                        remove(&entry.path())?;
+                    }
+                }
+            } else if !kept.contains(name) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_state(&self, filling: Option<u64>) -> Result<()> {
+        state::write(
+            &self.dir,
+            STATE,
+            &State {
+                store: self.id.clone(),
+                node: self.node.clone(),
+                filling,
+                slot: self.position.slot,
+                epoch: self.position.epoch,
+                changes: self.changes,
+            },
+        )
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    removed.with_context(|| path.display().to_string())
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Three nodes over one store without roles: the one that writes is killed, stopped, woken up late, cut off from the store, ended, and made anew; the others too.
+
+    tests/rigs/store_owners.py --cycles 50 --seed 1 --store s3 --takeover-after 2
+
+Clients own points, and raise a number in each by upserts and by changes of payloads, at any node. After each cycle all nodes must agree on every point. Each
+number must be the last one acknowledged, or one that was sent after it. Exit code 1 otherwise.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness.s3 import S3  # noqa: E402
+from harness.server import Server  # noqa: E402
+from harness.wire import Wire  # noqa: E402
+from store_nodes import CLIENTS, DIM, Client  # noqa: E402
+
+NODES = 3
+
+
+class Rig:
+    def __init__(self, args, directory):
+        self.rng, self.directory, self.after, self.s3 = random.Random(args.seed), directory, args.takeover_after, None
+        self.url, environment, self.wires = f"file://{directory}/store", [{}] * NODES, []
+        if args.store == "s3":
+            self.s3 = S3().__enter__()
+            self.url = "s3://bucket/shard"
+            self.wires = [Wire(self.s3.server.server_port) for _ in range(NODES)]
+            environment = [{**self.s3.environment, "AWS_ENDPOINT": f"http://127.0.0.1:{wire.here}"} for wire in self.wires]
+        arguments = ["--store", self.url, "--no-probe", "--takeover-after", f"{self.after}s", "--store-backup-every", "200", "--store-keep", "1"]
+        self.nodes = [Server(f"{directory}/n{n}", args.memory, arguments, environment=environment[n]) for n in range(NODES)]
+        for node in self.nodes:
+            node.start()
+        self.events, self.failovers = {}, []
+        http = self.nodes[0].http()
+        http.call("PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Dot"}})
+        http.close()
+        self.clients = [Client(n + 1, self.nodes) for n in range(CLIENTS)]
+
+    def status(self, node):
+        try:
+            http = node.http(5)
+            try:
+                return http.call("GET", "/cluster")["result"]["store"]
+            finally:
+                http.close()
+        except (OSError, ValueError, KeyError):
+            return {}
+
+    def owner(self, among):
+        """The one that writes, of these; waits for it."""
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            writers = [node for node in among if node.alive() and self.status(node).get("role") == "writer"]
+            if writers:
+                return writers[0]
+            time.sleep(0.05)
+        raise TimeoutError("no node writes\n" + "\n---\n".join(node.log()[-3000:] for node in self.nodes))
+
+    def acknowledged(self):
+        return sum(sum(client.acknowledged.values()) for client in self.clients)
+
+    def fail_over(self, away):
+        """Seconds from now until clients are answered 200 by another node than the one that is away."""
+        begun = time.monotonic()
+        self.owner([node for node in self.nodes if node is not away])
+        before = self.acknowledged()
+        while self.acknowledged() == before and time.monotonic() < begun + 90:
+            time.sleep(0.02)
+        self.failovers.append(time.monotonic() - begun)
+
+    def event(self):
+        name = self.rng.choice(["kill", "kill", "zombie", "zombie", "cut", "end", "storm", "reader killed", "reader anew", "owner anew", "index"])
+        if name in ("storm", "cut") and not self.s3:
+            name = "kill"
+        self.events[name] = self.events.get(name, 0) + 1
+        owner = self.owner(self.nodes)
+        other = self.rng.choice([node for node in self.nodes if node is not owner])
+        if name == "kill":
+            owner.kill()
+            self.fail_over(owner)
+            owner.start()
+        elif name == "owner anew":
+            owner.kill()
+            shutil.rmtree(owner.data)
+            self.fail_over(owner)
+            owner.start()
+        elif name == "end":
+            owner.stop()
+            self.fail_over(owner)
+            owner.start()
+        elif name == "zombie":
+            os.kill(owner.process.pid, signal.SIGSTOP)
+            self.fail_over(owner)
+            time.sleep(self.rng.random())
+            os.kill(owner.process.pid, signal.SIGCONT)
+        elif name == "cut":
+            wire = self.wires[self.nodes.index(owner)]
+            wire.cut()
+            self.fail_over(owner)
+            time.sleep(self.rng.random())
+            wire.mend()
+        elif name == "storm":
+            self.s3.fails = self.rng.choice([1, 2, 3])
+            time.sleep(3)
+            self.s3.fails = 0
+        elif name == "reader killed":
+            other.restart(kill=True)
+        elif name == "reader anew":
+            other.kill()
+            shutil.rmtree(other.data)
+            other.start()
+        elif name == "index":
+            http = other.http(60)
+            method = self.rng.choice(["PUT", "DELETE"])
+            body = b'{"field_name": "n", "field_schema": "integer"}'
+            http.raw(method, "/collections/docs/index" + ("/n" if method == "DELETE" else "") + "?wait=true", body)
+            http.close()
+        time.sleep(self.rng.random())
+
+    def points(self, node, slot):
+        http = node.http(90)
+        http.headers["ramlet-slot-min"] = str(slot)
+        result = http.call("POST", "/collections/docs/points/scroll", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
+        http.close()
+        return {point["id"]: (point["payload"]["n"], point["vector"]) for point in result["points"]}
+
+    def check(self):
+        for client in self.clients:
+            client.paused.set()
+        for client in self.clients:
+            client.idle.wait(60)
+        end = time.monotonic() + 90
+        while not all(node.ready() for node in self.nodes) and time.monotonic() < end:
+            time.sleep(0.1)
+        self.owner(self.nodes)
+        slot = max(self.status(node).get("slot", 0) for node in self.nodes)
+        first, *others = [self.points(node, slot) for node in self.nodes]
+        faults = [f"node {n + 1} has other points than node 0" for n, other in enumerate(others) if other != first]
+        for client in self.clients:
+            for point, acknowledged in client.acknowledged.items():
+                found = first.get(point, (0, None))[0]
+                if not acknowledged <= found <= client.sent[point]:
+                    faults.append(f"point {point}: {acknowledged} was acknowledged, {client.sent[point]} sent, {found} is there")
+            client.idle.clear()
+            client.paused.clear()
+        return slot, faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cycles", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", choices=["file", "s3"], default="s3", help="a directory, or a small S3 server in this process, which also fails")
+    parser.add_argument("--memory", default="96MB")
+    parser.add_argument("--takeover-after", type=float, default=2)
+    args = parser.parse_args()
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ramlet-owners-") as directory:
+        rig = Rig(args, directory)
+        try:
+            for cycle in range(args.cycles):
+                for _ in range(rig.rng.randint(1, 3)):
+                    rig.event()
+                slot, faults = rig.check()
+                print(f"cycle {cycle}: slot {slot}, {time.monotonic() - begun:.0f} s", file=sys.stderr)
+                if faults:
+                    print(f"cycle {cycle}: {faults[:5]}\nevents {rig.events}")
+                    print(*(node.log() for node in rig.nodes), sep="\n---\n")
+                    return 1
+            epoch = rig.status(rig.owner(rig.nodes))["epoch"]
+        finally:
+            for client in rig.clients:
+                client.stop.set()
+            for node in rig.nodes:
+                node.kill()
+        answers = {}
+        for client in rig.clients:
+            for status, count in client.answers.items():
+                answers[status] = answers.get(status, 0) + count
+        print(f"{args.cycles} cycles, seed {args.seed}, {args.store}, {NODES} nodes of {args.memory}, --takeover-after {args.takeover_after}s, {time.monotonic() - begun:.0f} s")
+        print(f"events {dict(sorted(rig.events.items()))}")
+        print(f"slots {slot}, epochs {epoch}, answers by status {dict(sorted(answers.items()))} (0: none came)")
+        times = sorted(rig.failovers) or [0]
+        print(f"failovers {len(rig.failovers)}, until clients are acknowledged again: median {times[len(times) // 2]:.2f} s, longest {times[-1]:.2f} s")
+        print("acknowledged writes lost 0, differences between nodes 0")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
