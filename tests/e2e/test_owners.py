@@ -465,3 +465,22 @@ def test_the_demo(store, tmp_path):
     finally:
         demo.terminate()
         demo.wait(60)
+
+
+def test_nobody_waits_behind_an_owner_that_was_stopped(nodes):
+    """Writes that were sent to it hang. They are answered when another node takes over, and those that come then go there."""
+    three = [nodes(f"n{n}") for n in range(3)]
+    create(three[0])
+    pid = three[0].process.pid
+    os.kill(pid, signal.SIGSTOP)
+    clients = Clients(three[1:], 1_000, count=24)
+    others = three[1:]
+    owner_of(others)
+    seen = len(clients.acknowledged)
+    until(lambda: len(clients.acknowledged) > seen + 100, 10)
+    acknowledged = clients.end()
+    assert {status for status, _, _ in clients.refused} <= {429, 503}, clients.refused[:3]
+    agree(others, acknowledged)
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: role(three[0]) == "reader")
+    agree(three, acknowledged)

@@ -180,12 +180,12 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let advertise = settings.store.and_then(|store| store.advertise);
     #[cfg(feature = "store")]
     if let Some(shared) = &shared {
-        let bytes = limits::FORWARDS as u64 * limits::FORWARD_CONNECTION_BYTES;
+        let bytes = limits::FORWARD_THREADS as u64 * limits::FORWARD_CONNECTION_BYTES;
         let held = engine
             .ledger()
             .consumer("forwarded writes", bytes)
             .reserve(bytes)?;
-        let forwarder = Forwarder::start(&forward::send_on(), held).context("starting threads")?;
+        let forwarder = Forwarder::new(forward::send_on(), held);
         options.node = Some(ramlet_server::Node::new(shared.clone(), Some(forwarder)));
     }
     let runtime = ramlet_server::runtime()?;
@@ -365,7 +365,7 @@ fn budget(settings: &Settings) -> Result<BudgetTable> {
     let connections = limits::ASYNC_THREADS.saturating_sub(request.slots_outside);
     request.other_threads = connections + limits::BLOCKING_THREADS + ENGINE_THREADS;
     if settings.store.is_some() {
-        request.other_threads += limits::FORWARDS + NODE_THREADS;
+        request.other_threads += limits::FORWARD_THREADS + NODE_THREADS;
     }
     BudgetTable::plan(request).map_err(|small| {
         let least = ByteSize(small.memory_bytes_min.div_ceil(1_000_000) * 1_000_000);

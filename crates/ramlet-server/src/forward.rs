@@ -20,7 +20,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::forwarder::{ForwardedRequest, NoAnswer};
 use crate::growing_reservation::GrowingReservation;
 use crate::limits;
-use crate::node::{Node, SLOT, away};
+use crate::node::{Node, Role, SLOT, away};
 use crate::out::Out;
 use crate::pool::spawn_blocking;
 use crate::request_id::REQUEST_ID;
@@ -89,7 +89,11 @@ pub(crate) async fn forward(
         timeout,
         answer_bytes_max,
     };
-    let answer = forwarder.send(request).await.map_err(|e| unanswered(owner, e))?;
+    let answer = tokio::select! {
+        answer = forwarder.send(owner, request) => answer,
+        why = replaced(node, owner) => Err(NoAnswer::Lost(why)),
+    };
+    let answer = answer.map_err(|e| unanswered(owner, e))?;
     let parsed = serde_json::from_slice::<Envelope<'_>>(&answer.body).ok();
     let status = StatusCode::from_u16(answer.status).map_err(ApiError::internal)?;
     if !status.is_success() {
@@ -115,6 +119,17 @@ pub(crate) async fn forward(
     let mut out = Out::new(&call.app.responses);
     out.raw(result.get());
     Ok(Answer::Json(out))
+}
+
+/// Until another node owns the log: the one before may be stopped, and its answer far away.
+async fn replaced(node: &Node, owner: &str) -> String {
+    loop {
+        tokio::time::sleep(limits::OWNER_POLL).await;
+        let status = node.log.status();
+        if status.role == Role::Writer || status.writer.as_deref() != Some(owner) {
+            return "another node took over".to_owned();
+        }
+    }
 }
 
 fn unanswered(owner: &str, why: NoAnswer) -> ApiError {

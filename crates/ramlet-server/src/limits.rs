@@ -314,6 +314,8 @@ pub const CHANGE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Writes that are sent to another node at once, ...
 pub const FORWARDS: usize = 8;
+/// Threads that send writes on: those of this owner, and of the one before, which may be stopped.
+pub const FORWARD_THREADS: usize = 2 * FORWARDS;
 /// What a connection to another node holds: buffers, and TLS.
 pub const FORWARD_CONNECTION_BYTES: u64 = 96 * KIB;
 /// ... and that wait for a thread which sends them.
@@ -324,3 +326,5 @@ pub const FORWARDED_ANSWER_BYTES: u64 = 256 * KIB;
 pub const JSON_OF_MESSAGE: u64 = 5;
 /// How much longer than the write's own timeout its answer is waited for.
 pub const FORWARD_GRACE: Duration = Duration::from_secs(2);
+/// How often who waits for it looks whether another node writes now.
+pub const OWNER_POLL: Duration = Duration::from_millis(200);
