@@ -143,7 +143,7 @@ impl ObjectStore for Wrapped {
             }
             Lie::CutOff(most) if creates || swaps => {
                 let cut = self.cut.fetch_add(1, Ordering::Relaxed);
-                if cut < most * CUT_EVERY && cut % CUT_EVERY == 0 {
+                if cut < most * CUT_EVERY && cut.is_multiple_of(CUT_EVERY) {
                     if cut / CUT_EVERY % 2 == 1 {
                         self.inner.put_opts(path, payload, options).await?;
                     }
