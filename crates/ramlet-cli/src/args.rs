@@ -178,7 +178,7 @@ pub struct ServeArgs {
     /// Share the data with other nodes through a store: file:///directory or s3://bucket/prefix. The data directory is a copy then
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// What this node does with the store (auto if not said)
+    /// What this node does with the store
     #[arg(long, value_enum)]
     pub role: Option<NodeRole>,
     /// A node takes over when it hears nothing of the writer for so long: 10s, 1500ms
