@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from qdrant_client import QdrantClient  # noqa: E402
 
 import compare  # noqa: E402
+from harness.s3 import S3  # noqa: E402
 from harness.server import Server  # noqa: E402
 
 # RAMLET_E2E_SELF=1 compares the local mode with itself: what fails then is wrong in the suite.
@@ -53,6 +54,16 @@ def own_server(tmp_path):
         pytest.skip("needs a server; RAMLET_E2E_SELF runs without one")
     with Server(tmp_path / "data") as server:
         yield server
+
+
+@pytest.fixture(params=["file", "s3"])
+def store(request, tmp_path):
+    """URL of an empty store, the environment of who uses it, and the server of it."""
+    if request.param == "file":
+        yield f"file://{tmp_path}/store", {}, None
+        return
+    with S3() as s3:
+        yield "s3://bucket/shard", s3.environment, s3
 
 
 @pytest.fixture

@@ -20,16 +20,6 @@ from harness.server import Server
 DIM = 32
 
 
-@pytest.fixture(params=["file", "s3"])
-def store(request, tmp_path):
-    """URL of an empty store, the environment of who uses it, and the server of it."""
-    if request.param == "file":
-        yield f"file://{tmp_path}/store", {}, None
-        return
-    with S3() as s3:
-        yield "s3://bucket/shard", s3.environment, s3
-
-
 @pytest.fixture
 def nodes(store, tmp_path):
     """Makes nodes, and ends them."""

@@ -11,21 +11,11 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from harness.http import Http
-from harness.s3 import S3
 from harness.server import Server
 from harness.wire import Wire
 from test_nodes import asked, cluster, create, ids_of, put, slot_of, vector
 
 AFTER = 3
-
-
-@pytest.fixture(params=["file", "s3"])
-def store(request, tmp_path):
-    if request.param == "file":
-        yield f"file://{tmp_path}/store", {}, None
-        return
-    with S3() as s3:
-        yield "s3://bucket/shard", s3.environment, s3
 
 
 @pytest.fixture

@@ -70,6 +70,44 @@ class Client:
                 self.longest = max(self.longest, time.monotonic() - begun)
 
 
+def points_of(node, slot):
+    """Number and vector by point, of a node that has this slot."""
+    http = node.http(90)
+    http.headers["ramlet-slot-min"] = str(slot)
+    result = http.call("POST", "/collections/docs/points/scroll", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
+    http.close()
+    return {point["id"]: (point["payload"]["n"], point["vector"]) for point in result["points"]}
+
+
+def pause(clients):
+    for client in clients:
+        client.paused.set()
+    for client in clients:
+        client.idle.wait(60)
+
+
+def faults_of(clients, there):
+    """What is there against what was acknowledged and sent; then the clients go on."""
+    faults = []
+    for client in clients:
+        for point, acknowledged in client.acknowledged.items():
+            found = there.get(point, (0, None))[0]
+            if not acknowledged <= found <= client.sent[point]:
+                faults.append(f"point {point}: {acknowledged} was acknowledged, {client.sent[point]} sent, {found} is there")
+        client.idle.clear()
+        client.paused.clear()
+    return faults
+
+
+def change_index(node, rng):
+    """Makes or drops a payload index."""
+    http = node.http(60)
+    method = rng.choice(["PUT", "DELETE"])
+    body = json.dumps({"field_name": "n", "field_schema": "integer"}).encode()
+    http.raw(method, "/collections/docs/index" + ("/n" if method == "DELETE" else "") + "?wait=true", body)
+    http.close()
+
+
 class Rig:
     def __init__(self, args, directory):
         self.rng, self.directory, self.made, self.s3 = random.Random(args.seed), directory, 0, None
@@ -130,41 +168,20 @@ class Rig:
             shutil.rmtree(self.reader.data)
             self.reader.start()
         elif name == "index":
-            http = self.writer.http(60)
-            method = self.rng.choice(["PUT", "DELETE"])
-            body = json.dumps({"field_name": "n", "field_schema": "integer"}).encode()
-            http.raw(method, "/collections/docs/index" + ("/n" if method == "DELETE" else "") + "?wait=true", body)
-            http.close()
+            change_index(self.writer, self.rng)
         time.sleep(self.rng.random())
 
-    def points(self, node, slot):
-        http = node.http(60)
-        http.headers["ramlet-slot-min"] = str(slot)
-        result = http.call("POST", "/collections/docs/points/scroll", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
-        http.close()
-        return {point["id"]: (point["payload"]["n"], point["vector"]) for point in result["points"]}
-
     def check(self):
-        for client in self.clients:
-            client.paused.set()
-        for client in self.clients:
-            client.idle.wait(60)
+        pause(self.clients)
         until = time.monotonic() + 60
         while not self.writer.ready() and time.monotonic() < until:
             time.sleep(0.1)
         http = self.writer.http()
         slot = http.call("GET", "/cluster")["result"]["store"]["slot"]
         http.close()
-        there = self.points(self.writer, slot)
-        faults = [] if there == self.points(self.reader, slot) else ["writer and reader differ"]
-        for client in self.clients:
-            for point, acknowledged in client.acknowledged.items():
-                found = there.get(point, (0, None))[0]
-                if not acknowledged <= found <= client.sent[point]:
-                    faults.append(f"point {point}: {acknowledged} was acknowledged, {client.sent[point]} sent, {found} is there")
-            client.idle.clear()
-            client.paused.clear()
-        return slot, faults
+        there = points_of(self.writer, slot)
+        faults = [] if there == points_of(self.reader, slot) else ["writer and reader differ"]
+        return slot, faults + faults_of(self.clients, there)
 
 
 def main():

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness.s3 import S3  # noqa: E402
 from harness.server import Server  # noqa: E402
 from harness.wire import Wire  # noqa: E402
-from store_nodes import CLIENTS, DIM, Client  # noqa: E402
+from store_nodes import CLIENTS, DIM, Client, change_index, faults_of, pause, points_of  # noqa: E402
 
 NODES = 3
 
@@ -130,40 +130,19 @@ class Rig:
             shutil.rmtree(other.data)
             other.start()
         elif name == "index":
-            http = other.http(60)
-            method = self.rng.choice(["PUT", "DELETE"])
-            body = b'{"field_name": "n", "field_schema": "integer"}'
-            http.raw(method, "/collections/docs/index" + ("/n" if method == "DELETE" else "") + "?wait=true", body)
-            http.close()
+            change_index(other, self.rng)
         time.sleep(self.rng.random())
 
-    def points(self, node, slot):
-        http = node.http(90)
-        http.headers["ramlet-slot-min"] = str(slot)
-        result = http.call("POST", "/collections/docs/points/scroll", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
-        http.close()
-        return {point["id"]: (point["payload"]["n"], point["vector"]) for point in result["points"]}
-
     def check(self):
-        for client in self.clients:
-            client.paused.set()
-        for client in self.clients:
-            client.idle.wait(60)
+        pause(self.clients)
         end = time.monotonic() + 90
         while not all(node.ready() for node in self.nodes) and time.monotonic() < end:
             time.sleep(0.1)
         self.owner(self.nodes)
         slot = max(self.status(node).get("slot", 0) for node in self.nodes)
-        first, *others = [self.points(node, slot) for node in self.nodes]
+        first, *others = [points_of(node, slot) for node in self.nodes]
         faults = [f"node {n + 1} has other points than node 0" for n, other in enumerate(others) if other != first]
-        for client in self.clients:
-            for point, acknowledged in client.acknowledged.items():
-                found = first.get(point, (0, None))[0]
-                if not acknowledged <= found <= client.sent[point]:
-                    faults.append(f"point {point}: {acknowledged} was acknowledged, {client.sent[point]} sent, {found} is there")
-            client.idle.clear()
-            client.paused.clear()
-        return slot, faults
+        return slot, faults + faults_of(self.clients, first)
 
 
 def main():
