@@ -509,7 +509,7 @@ impl NodeLog {
     /// Says that this node lives, looks at the others, and whether it still owns the log.
     fn beat(&self) {
         let (mut said, mut looked, mut seen) = (None::<(Role, Instant)>, None::<Instant>, 0);
-        let mut moved = (0, Instant::now());
+        let (begun, mut moved) = (Instant::now(), (0, Instant::now()));
         while !self.is_stopped() {
             let (role, slot) = {
                 let known = self.known();
@@ -534,7 +534,12 @@ impl NodeLog {
                     Err(e) => tracing::debug!("no sign of life: {e}"),
                 }
             }
-            if looked.is_none_or(|at| at.elapsed() >= self.rhythm.announce()) {
+            // Those that are started together find each other at once.
+            let every = match begun.elapsed() < self.rhythm.announce() {
+                true => self.rhythm.beat(),
+                false => self.rhythm.announce(),
+            };
+            if looked.is_none_or(|at| at.elapsed() >= every) {
                 looked = Some(Instant::now());
                 if let Err(e) = self.look_at_peers(role) {
                     tracing::debug!("{e}");
