@@ -219,7 +219,8 @@ mod tests {
         };
         let busy = Error::from(refused(2_000_000));
         assert_eq!(busy.kind(), ErrorKind::OverBudget);
-        assert!(busy.to_string().contains(". Waiting helps: "), "{busy}");
+        let advice = ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
+        assert!(busy.to_string().ends_with(advice), "{busy}");
         let full = busy.for_good();
         assert_eq!(full.kind(), ErrorKind::MemoryFull);
         assert!(full.is_over_budget() && full.budget_bytes().is_some());
