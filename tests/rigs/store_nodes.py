@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +98,21 @@ def faults_of(clients, there):
         client.idle.clear()
         client.paused.clear()
     return faults
+
+
+def end_all(clients, nodes):
+    for client in clients:
+        client.stop.set()
+    for node in nodes:
+        node.kill()
+
+
+def answers_of(clients):
+    """How many answers had each status."""
+    answers = Counter()
+    for client in clients:
+        answers.update(client.answers)
+    return dict(sorted(answers.items()))
 
 
 def change_index(node, rng):
@@ -206,17 +222,10 @@ def main():
                     print(rig.writer.log(), rig.reader.log(), sep="\n---\n")
                     return 1
         finally:
-            for client in rig.clients:
-                client.stop.set()
-            for node in [*rig.writers, rig.reader]:
-                node.kill()
-        answers = {}
-        for client in rig.clients:
-            for status, count in client.answers.items():
-                answers[status] = answers.get(status, 0) + count
+            end_all(rig.clients, [*rig.writers, rig.reader])
         print(f"{args.cycles} cycles, seed {args.seed}, {args.store}, nodes of {args.memory}, {time.monotonic() - begun:.0f} s")
         print(f"events {dict(sorted(rig.events.items()))}")
-        print(f"slots {slot}, answers by status {dict(sorted(answers.items()))} (0: none came)")
+        print(f"slots {slot}, answers by status {answers_of(rig.clients)} (0: none came)")
         takeovers = sorted(rig.takeovers) or [0]
         print(f"takeovers {len(rig.takeovers)}, from start to ready: median {takeovers[len(takeovers) // 2]:.2f} s, longest {takeovers[-1]:.2f} s")
         print("acknowledged writes lost 0, differences between writer and reader 0")

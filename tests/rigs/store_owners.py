@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness.s3 import S3  # noqa: E402
 from harness.server import Server  # noqa: E402
 from harness.wire import Wire  # noqa: E402
-from store_nodes import CLIENTS, DIM, Client, change_index, faults_of, pause, points_of  # noqa: E402
+from store_nodes import CLIENTS, DIM, Client, answers_of, change_index, end_all, faults_of, pause, points_of  # noqa: E402
 
 NODES = 3
 
@@ -168,17 +168,10 @@ def main():
                     return 1
             epoch = rig.status(rig.owner(rig.nodes))["epoch"]
         finally:
-            for client in rig.clients:
-                client.stop.set()
-            for node in rig.nodes:
-                node.kill()
-        answers = {}
-        for client in rig.clients:
-            for status, count in client.answers.items():
-                answers[status] = answers.get(status, 0) + count
+            end_all(rig.clients, rig.nodes)
         print(f"{args.cycles} cycles, seed {args.seed}, {args.store}, {NODES} nodes of {args.memory}, --takeover-after {args.takeover_after}s, {time.monotonic() - begun:.0f} s")
         print(f"events {dict(sorted(rig.events.items()))}")
-        print(f"slots {slot}, epochs {epoch}, answers by status {dict(sorted(answers.items()))} (0: none came)")
+        print(f"slots {slot}, epochs {epoch}, answers by status {answers_of(rig.clients)} (0: none came)")
         times = sorted(rig.failovers) or [0]
         print(f"failovers {len(rig.failovers)}, until clients are acknowledged again: median {times[len(times) // 2]:.2f} s, longest {times[-1]:.2f} s")
         print("acknowledged writes lost 0, differences between nodes 0")
