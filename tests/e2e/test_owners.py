@@ -6,12 +6,13 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient, models
 
 from harness.http import Http
-from harness.server import Server
+from harness.server import Server, binary
 from harness.wire import Wire
 from test_nodes import asked, cluster, create, ids_of, put, slot_of, vector
 
@@ -417,15 +418,32 @@ def test_from_one_machine_to_three(nodes, store, tmp_path):
         alone.kill()
 
 
-def test_the_demo(store, tmp_path):
-    """Nodes of `ramlet cluster demo`: one that is killed is followed, and comes back; SIGTERM ends all."""
-    from harness.server import binary
-
+def demo_of(store, tmp_path):
+    """The process, and the file of what it says."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAMLET_", "QDRANT__"))}
     log = tmp_path / "demo.log"
     with open(log, "wb") as out:
         command = [str(binary()), "cluster", "demo", "--nodes", "3", "--takeover-after", "2s", "--data", str(tmp_path / "demo"), store[0]]
-        demo = subprocess.Popen(command, stdout=out, stderr=out, env={**environment, **store[1]})
+        return subprocess.Popen(command, stdout=out, stderr=out, env={**environment, **store[1]}), log
+
+
+def test_a_demo_that_ends_while_a_node_starts_leaves_none(store, tmp_path):
+    demo, log = demo_of(store, tmp_path)
+    children, pids = Path(f"/proc/{demo.pid}/task/{demo.pid}/children"), []
+    try:
+        pids = until(lambda: children.read_text().split())
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(60) == 0, log.read_text()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    finally:
+        demo.kill()
+        for pid in pids:
+            subprocess.run(["kill", "-9", pid], stderr=subprocess.DEVNULL)
+
+
+def test_the_demo(store, tmp_path):
+    """Nodes of `ramlet cluster demo`: one that is killed is followed, and comes back; SIGTERM ends all."""
+    demo, log = demo_of(store, tmp_path)
     try:
         until(lambda: "node 1 writes" in log.read_text(), 90)
         lines = [line.split() for line in log.read_text().splitlines() if line.startswith("node") and "process" in line]

@@ -66,9 +66,10 @@ fn serve(args: &DemoArgs, dir: &Path, nodes: &mut Vec<Node>) -> Result<()> {
         .build()
         .new_agent();
     for number in 1..=args.nodes {
-        let mut node = Node::new(args, dir, number)?;
+        nodes.push(Node::new(args, dir, number)?);
+        // Where it is from now on, what ends in the middle of a start is ended too.
+        let node = nodes.last_mut().expect("just pushed");
         node.start(&agent)?;
-        nodes.push(node);
     }
     let first = &nodes[0].url;
     output::line(format_args!(
