@@ -67,5 +67,5 @@ pub use sparse::{SparseRow, sparse_distance};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
 pub use vector_index::{
-    CodesWanted, EFFORT_DEFAULT, Effort, IndexSearchParams, MeasuredAgain, MemoryUse, VectorIndex,
+    CodesWanted, EFFORT_DEFAULT, Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex,
 };

@@ -66,10 +66,18 @@ pub struct MemoryUse {
     pub disk_bytes: u64,
 }
 
+/// A query that an index is measured on.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub vector: Vec<f32>,
+    /// It is this row of the index, and no neighbour of its own; `None`: a user asked for it.
+    pub row: Option<u32>,
+}
+
 /// What [`VectorIndex::measure_again`] finds.
 #[derive(Clone, Debug)]
 pub struct MeasuredAgain {
-    /// For [`crate::Ivf::with_calibration`]; how many are lost by queries isn't measured yet.
+    /// Of what users asked for, for [`crate::Ivf::with_calibration`]; how many are lost by queries isn't measured yet.
     pub calibration: Calibration,
     /// Of each query the numbers of the [`MeasuredAgain::WANTED`] rows that are nearest, and of those that are as near as the last of
     /// them; none where these are too many.
@@ -143,10 +151,10 @@ pub trait VectorIndex: Send + Sync {
         None
     }
 
-    /// Measures recall by effort again, on queries of users. Reads all rows. `None`: this index has nothing to measure.
+    /// Measures recall by effort again, on queries of users, and behind them on rows. Reads all rows. `None`: this index has nothing to measure.
     fn measure_again(
         &self,
-        _queries: &[Vec<f32>],
+        _queries: &[Measured],
         _scratch: &mut IndexScratch,
         _io: &mut IoContext,
     ) -> Result<Option<MeasuredAgain>> {

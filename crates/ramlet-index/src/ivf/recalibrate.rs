@@ -15,7 +15,7 @@ use crate::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
 use crate::error::{IndexError, Result};
 use crate::reading::{stream, trailing_number};
 use crate::scratch::IndexScratch;
-use crate::vector_index::MeasuredAgain;
+use crate::vector_index::{Measured, MeasuredAgain};
 
 /// Rows nearer than so much more than the last that counts are as near as it.
 const EQUAL: f32 = 1e-6;
@@ -50,18 +50,21 @@ impl Ivf {
         (queries * each + clusters * 2 * size_of::<f32>() + rows_at_once) as u64
     }
 
-    /// Recall by clusters visited, for these queries, and their neighbours; where less was measured at build, that. Takes [`Ivf::measure_bytes`],
-    /// and reads all rows once, in sequence.
+    /// Neighbours of these queries, and recall by clusters visited for those of users, which come first; where less was measured at build, that.
+    /// Takes [`Ivf::measure_bytes`], and reads all rows once, in sequence.
     pub(super) fn measured_for(
         &self,
-        queries: &[Vec<f32>],
+        queries: &[Measured],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
     ) -> Result<MeasuredAgain> {
         let shape = self.meta.shape;
         let mut held_out: Vec<HeldOut> = queries
             .iter()
-            .map(|query| HeldOut::new(NO_ROW, Query::new(shape.metric, shape.element, query)))
+            .map(|one| {
+                let query = Query::new(shape.metric, shape.element, &one.vector);
+                HeldOut::new(one.row.unwrap_or(NO_ROW), query)
+            })
             .collect();
         let row_bytes = shape.element.row_bytes(shape.dims);
         let (mut rows, mut numbers, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
@@ -90,9 +93,13 @@ impl Ivf {
         let lists: &mut Lists = scratch.own.of();
         let ranked = &self.meta.centroids();
         let rotation = self.rotation.as_ref();
-        let mut measured = measure(&mut held_out, ranked, shape.metric, &mut |query, distances| {
-            distances_as_ranked(ranked, rotation, query, lists, distances)
-        });
+        let users = queries.partition_point(|one| one.row.is_none());
+        let mut measured = measure(
+            &mut held_out[..users],
+            ranked,
+            shape.metric,
+            &mut |query, distances| distances_as_ranked(ranked, rotation, query, lists, distances),
+        );
         // These queries are what is measured now; those that were like the rows before still are.
         measured.far = measured.far.max(self.meta.calibration.far);
         for point in &mut measured.points {

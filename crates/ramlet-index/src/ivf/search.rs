@@ -27,7 +27,9 @@ use crate::rounds::Rounds;
 use crate::scan::{RowNumber, Search};
 use crate::scratch::IndexScratch;
 use crate::search_stats::SearchStats;
-use crate::vector_index::{CodesWanted, Effort, IndexSearchParams, MeasuredAgain, MemoryUse, VectorIndex};
+use crate::vector_index::{
+    CodesWanted, Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex,
+};
 use crate::{Allowed, Query, TopK};
 
 /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
@@ -355,7 +357,7 @@ impl VectorIndex for Ivf {
 
     fn measure_again(
         &self,
-        queries: &[Vec<f32>],
+        queries: &[Measured],
         scratch: &mut IndexScratch,
         io: &mut IoContext,
     ) -> Result<Option<MeasuredAgain>> {

@@ -3,10 +3,15 @@
 //! One pass over the rows finds the queries' true neighbours, and how many clusters hold them. What codes lose, and the rules by which
 //! clusters are left out, nobody can tell from that: so the queries are searched for as users' searches do it, with more and
 //! more effort, until they find enough.
+//!
+//! The first queries may be easier than those to come: ones near stored vectors found .95 with an effort that found .936 of others (1M x 768 in
+//! 135 MB). So as many rows of the index are searched for as well, without themselves, and the effort is never less than they need.
 
 use std::sync::Arc;
 
-use ramlet_index::{Allowed, IndexSearchParams, Ivf, LOST_BY_QUERIES, MeasuredAgain, Query, TopK};
+use ramlet_index::{
+    Allowed, IndexSearchParams, Ivf, LOST_BY_QUERIES, Measured, MeasuredAgain, Query, TopK, decode_row,
+};
 
 use super::{begin, commit};
 use crate::core::Core;
@@ -63,16 +68,13 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let rows = writer.segments.iter().map(|view| view.segment.rows()).max();
         (dims.unwrap_or(0), rows.unwrap_or(0))
     };
-    let mut arena = begin(core, Ivf::measure_bytes(KEPT, dims, rows))?;
+    let mut arena = begin(core, Ivf::measure_bytes(2 * KEPT, dims, rows))?;
     let (segments, schema) = {
         let writer = core.writer();
         writer.check_writable()?;
         (writer.segments.clone(), writer.schema.clone())
     };
-    let Some(QuerySample {
-        slot, mut queries, ..
-    }) = core.monitor.take_due()
-    else {
+    let Some(QuerySample { slot, queries, .. }) = core.monitor.take_due() else {
         return Ok(false);
     };
     let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
@@ -80,9 +82,15 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     };
     // In a small budget fewer of them.
     let room = arena.scratch_bytes as u64;
-    while queries.len() > 1 && Ivf::measure_bytes(queries.len(), dims, rows) > room {
-        queries.pop();
+    let mut users = queries.len();
+    while users > 1 && Ivf::measure_bytes(2 * users, dims, rows) > room {
+        users -= 1;
     }
+    let mut queries: Vec<Measured> = queries
+        .into_iter()
+        .take(users)
+        .map(|vector| Measured { vector, row: None })
+        .collect();
     let mut changed = Vec::with_capacity(segments.len());
     let mut largest = None;
     for view in &segments {
@@ -91,6 +99,8 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
             changed.push(view.segment.clone());
             continue;
         };
+        queries.truncate(users);
+        add_rows(&mut queries, field, column, view.segment.rows(), lookup)?;
         let again = column
             .index
             .measure_again(&queries, &mut lookup.index, &mut lookup.io);
@@ -178,15 +188,44 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     commit(core, &mut writer, segments, applied_lsn, None)?;
     core.publish(&writer);
     if let Some((_, found)) = largest {
-        core.monitor.note_found(&field.name, &found.0);
+        core.monitor.note_found(&field.name, &found.users);
     }
     Ok(true)
+}
+
+/// Adds as many rows of a segment as there are queries: any as likely as another, wherever in the order of insertion.
+fn add_rows(
+    queries: &mut Vec<Measured>,
+    field: &VectorField,
+    column: &VectorColumn,
+    rows: u32,
+    lookup: &mut Lookup,
+) -> Result<()> {
+    /// The golden ratio of 2^32: its multiples are spread evenly, and follow no rhythm that data have.
+    const STEP: u32 = 0x9E37_79B9;
+    let count = queries.len() as u32;
+    let nth = |n: u32| (u64::from(n.wrapping_mul(STEP)) * u64::from(rows)) >> 32;
+    let mut numbers: Vec<u32> = (1..=count).map(|n| nth(n) as u32).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let Lookup { io, index, .. } = lookup;
+    let mut add = |row, bytes: &[u8]| {
+        let mut vector = Vec::with_capacity(field.dim);
+        decode_row(field.element, bytes, &mut vector);
+        queries.push(Measured {
+            vector,
+            row: Some(row),
+        });
+        Ok(())
+    };
+    column.index.read_rows(&numbers, index, io, &mut add)?;
+    Ok(())
 }
 
 /// Queries of which the nearest rows of a segment are known.
 struct Trial<'t> {
     field: &'t VectorField,
-    queries: &'t [Vec<f32>],
+    queries: &'t [Measured],
     nearest: &'t [Vec<u32>],
     /// How many times as many neighbours as by rows are lost by queries, as the segment has it until then.
     thought: f32,
@@ -194,25 +233,33 @@ struct Trial<'t> {
 }
 
 /// Recall of each query.
-struct Found(Vec<f64>);
+#[derive(Default)]
+struct Found {
+    users: Vec<f64>,
+    rows: Vec<f64>,
+}
 
 impl Found {
-    fn mean_and_error(&self) -> (f64, f64) {
-        mean_and_error(self.0.iter().copied())
+    /// Mean and standard error of each kind that there is.
+    fn kinds(&self) -> impl Iterator<Item = (f64, f64)> {
+        let kinds = [&self.users, &self.rows].into_iter();
+        kinds
+            .filter(|found| !found.is_empty())
+            .map(|found| mean_and_error(found.iter().copied()))
     }
 
+    /// Of the kind that finds less.
     fn mean(&self) -> f64 {
-        self.mean_and_error().0
+        self.kinds().map(|(mean, _)| mean).fold(1.0, f64::min)
     }
 
     fn is_less_than(&self, target: f64) -> bool {
-        let (mean, error) = self.mean_and_error();
-        !self.0.is_empty() && mean < target - ERRORS * error
+        self.kinds().any(|(mean, error)| mean < target - ERRORS * error)
     }
 
     fn is_enough_for(&self, target: f64) -> bool {
-        let (mean, error) = self.mean_and_error();
-        mean - ERRORS_BEYOND * error >= target
+        let mut kinds = self.kinds().peekable();
+        kinds.peek().is_some() && kinds.all(|(mean, error)| mean - ERRORS_BEYOND * error >= target)
     }
 }
 
@@ -264,21 +311,26 @@ impl Trial<'_> {
             recall: aim,
             ..IndexSearchParams::default()
         };
-        let mut found = Vec::with_capacity(self.queries.len());
-        for (query, nearest) in self.queries.iter().zip(self.nearest) {
+        let mut recalls = Found::default();
+        for (one, nearest) in self.queries.iter().zip(self.nearest) {
             if nearest.is_empty() {
                 continue;
             }
-            let query = Query::new(self.field.metric, self.field.element, query);
+            let query = Query::new(self.field.metric, self.field.element, &one.vector);
             let wanted = nearest.len().min(MeasuredAgain::WANTED);
-            let mut top = TopK::new(wanted);
+            let mut top = TopK::new(wanted + usize::from(one.row.is_some()));
             let Lookup { io, index, .. } = &mut *self.lookup;
             let mut all = Allowed::default();
             let done = column.index.search(&query, &want, &mut all, index, io, &mut top);
             done?;
-            let hits = top.sorted().iter().filter(|hit| nearest.contains(&hit.row));
-            found.push(hits.count() as f64 / wanted as f64);
+            let others = top.sorted().iter().filter(|hit| one.row != Some(hit.row));
+            let hits = others.take(wanted).filter(|hit| nearest.contains(&hit.row));
+            let of_kind = match one.row {
+                Some(_) => &mut recalls.rows,
+                None => &mut recalls.users,
+            };
+            of_kind.push(hits.count() as f64 / wanted as f64);
         }
-        Ok(Found(found))
+        Ok(recalls)
     }
 }

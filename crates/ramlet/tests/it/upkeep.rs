@@ -408,24 +408,19 @@ fn effort_for_queries_that_are_no_longer_asked_is_given_up() {
     assert!(queries == 256 && recall >= 0.94, "{queries} queries: {recall}");
 }
 
-/// An index that is measured on rows which are harder than what is asked visits no more clusters than the queries need.
+/// First queries that are easier than the rows don't lower the effort below what rows need: others may come.
 #[test]
-fn effort_that_queries_do_not_need_is_given_up() {
+fn easy_first_queries_leave_enough_effort_for_others() {
     let storage: Arc<dyn ramlet_io::Storage> = Arc::new(RamStorage::new(None));
     let engine = open(storage.clone());
     let mut rng = Rng(26);
     let collection = mixed_by(&engine, &mut rng, 2);
     let mut scratch = engine.scratch().expect("room");
-    let others = many(&mut rng, usual, 100);
-    let (recall, before) = measure(&collection, &mut scratch, &others);
-    assert!(recall > 0.98, "nothing to give up: {recall}");
+    let others = many(&mut rng, strange, 200);
     ask(&collection, &mut scratch, &many(&mut rng, usual, 300));
     collection.wait_idle().expect("measures");
-    let (recall, after) = measure(&collection, &mut scratch, &others);
-    assert!(
-        recall >= 0.94 && after * 10 < before * 9,
-        "{recall}, {before} -> {after} clusters"
-    );
+    let after = measure(&collection, &mut scratch, &others);
+    assert!(after.0 >= 0.92, "{after:?}");
     let (queries, found) = found(&collection).expect("was measured");
     assert!(queries == 256 && found >= 0.95, "{queries} queries: {found}");
     drop((collection, scratch));
@@ -435,10 +430,10 @@ fn effort_that_queries_do_not_need_is_given_up() {
     let engine = open(storage);
     let collection = engine.collection("c").expect("is there");
     let mut scratch = engine.scratch().expect("room");
-    assert_eq!(visited(&collection, &mut scratch, &others), after);
+    assert_eq!(measure(&collection, &mut scratch, &others), after);
     fill_with(&collection, 15_000..60_000, &mut |id| vector(&mut rng, id));
     collection.wait_idle().expect("merges");
-    let (merged, _) = measure(&collection, &mut scratch, &others);
+    let (merged, _) = measure(&collection, &mut scratch, &many(&mut rng, usual, 100));
     assert!(merged >= 0.95, "{merged}");
 }
 
