@@ -5,11 +5,11 @@ use std::ops::Range;
 use ramlet_io::IoContext;
 
 use crate::error::Result;
-use crate::reading::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
-use crate::rows_file::RowsFile;
-use crate::scan::{RowNumber, Search};
-use crate::scratch::{IndexScratch, RowLists};
-use crate::search_stats::SearchStats;
+use crate::rows::reading::{ALONE_COST, LISTED_ROWS, check_stride, read_positions, stream};
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::{RowNumber, Search};
+use crate::search::scratch::{IndexScratch, RowLists};
+use crate::search::search_stats::SearchStats;
 use crate::vector_index::{IndexSearchParams, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 

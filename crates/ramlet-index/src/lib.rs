@@ -12,17 +12,9 @@ mod query;
 mod topk;
 mod vector;
 
-mod allowed;
-mod cached_rows;
-mod calibration;
 mod centroids;
-mod positions;
-mod reading;
-mod rounds;
-mod rows_file;
-mod scan;
-mod scratch;
-mod search_stats;
+mod rows;
+mod search;
 mod vector_index;
 
 mod flat;
@@ -31,38 +23,35 @@ pub mod ivf;
 mod quant;
 pub mod sparse;
 
+mod build;
 mod error;
-mod progress;
-mod random;
 mod report;
-mod source;
-mod temporary;
 
 /// Dimensions from which on vectors are *wide*. An estimate's error shrinks with the root of the dimensions: codes of one bit leave tens of rows to read, not
 /// hundreds, serve in part too (those of a cluster are a few pages), and product codes are no better in as many bytes. Centroids have four bits for each dimension.
 pub const WIDE: usize = 256;
 
-pub use allowed::{Allowed, RowFilter, RowSet};
-pub use cached_rows::{CachedRows, CachedView};
-pub use calibration::{
-    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOST_BY_QUERIES, Reached, Rule,
-};
+pub use build::progress::{Phase, Progress};
+pub use build::source::RowSource;
 pub use centroids::{Centroids, SeedCentroids};
 pub use error::{IndexError, Result};
 pub use flat::{Flat, scan_rows};
 pub use graph::Graph;
 pub use ivf::Ivf;
 pub use metric::{Element, Metric};
-pub use positions::NO_POSITION;
-pub use progress::{Phase, Progress};
 pub use quant::{CodeKind, Epsilon};
 pub use query::Query;
 pub use report::{Calibrated, IndexReport, PartUse};
-pub use rows_file::RowsFile;
-pub use scan::scan_bytes;
-pub use scratch::IndexScratch;
-pub use search_stats::SearchStats;
-pub use source::RowSource;
+pub use rows::cached_rows::{CachedRows, CachedView};
+pub use rows::positions::NO_POSITION;
+pub use rows::rows_file::RowsFile;
+pub use rows::scan::scan_bytes;
+pub use search::allowed::{Allowed, RowFilter, RowSet};
+pub use search::calibration::{
+    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOST_BY_QUERIES, Reached, Rule,
+};
+pub use search::scratch::IndexScratch;
+pub use search::search_stats::SearchStats;
 pub use sparse::{SparseRow, sparse_distance};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};

@@ -2,12 +2,12 @@
 
 use ramlet_io::IoContext;
 
-use crate::calibration::Calibration;
 use crate::centroids::SeedCentroids;
 use crate::error::Result;
 use crate::quant::Epsilon;
 use crate::report::{IndexReport, PartUse};
-use crate::scratch::IndexScratch;
+use crate::search::calibration::Calibration;
+use crate::search::scratch::IndexScratch;
 use crate::{Allowed, Query, SparseRow, TopK};
 
 /// How hard to look. How many rows are wanted is the [`TopK`]'s `k`.

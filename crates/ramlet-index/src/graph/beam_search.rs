@@ -11,7 +11,7 @@ use super::ram::{Ram, RamLists};
 use super::search_list::{Known, SearchList};
 use crate::TopK;
 use crate::error::Result;
-use crate::search_stats::SearchStats;
+use crate::search::search_stats::SearchStats;
 
 /// One thread's memory for beam searches.
 #[derive(Debug, Default)]

@@ -19,12 +19,12 @@ use super::inlined::Join;
 use super::layout::{DEGREE_MAX, NodeLayout};
 use super::meta::{self, Shape};
 use super::prune::Bytes8;
-use super::reach;
+use super::reachability;
 use super::stored::{Appender, Stored};
 use super::write::Nodes;
+use crate::build::progress::Phase;
 use crate::error::{IndexError, Result};
-use crate::progress::Phase;
-use crate::reading::stream;
+use crate::rows::reading::stream;
 use crate::{Element, Metric, RowSource};
 
 /// What was built.
@@ -111,7 +111,7 @@ impl<'b> Build<'b> {
         drop(points);
         let first = entries(rows);
         let count = first.len();
-        let entries = reach::complete(&links, rows, layout.degree, first)?;
+        let entries = reachability::complete(&links, rows, layout.degree, first)?;
         let join = Join {
             links: &links,
             degree: layout.degree,

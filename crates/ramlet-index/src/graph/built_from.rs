@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ramlet_io::{ReadFile, WriteFile};
 
-use crate::progress::Progress;
+use crate::build::progress::Progress;
 use crate::{Element, Metric};
 
 /// What is built, and with what.

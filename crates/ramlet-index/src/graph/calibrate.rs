@@ -10,10 +10,10 @@ use super::beam_search::{BeamSearch, GraphLists};
 use super::clusters::{number_of, vector_of};
 use super::disk_graph::Graph;
 use super::expected::{GraphCalibration, GraphPoint};
-use crate::calibration::{DEPTHS, steps};
 use crate::error::Result;
-use crate::reading::stream;
-use crate::search_stats::SearchStats;
+use crate::rows::reading::stream;
+use crate::search::calibration::{DEPTHS, steps};
+use crate::search::search_stats::SearchStats;
 use crate::{Metric, Query, RowsFile, TopK, decode_row};
 
 /// Most patience measured: so much, or a share (one in so many) of a small graph's nodes. And reads of one beam search.
@@ -73,7 +73,7 @@ fn hold_out(graph: &Graph, rows: &RowsFile, io: &mut IoContext, buf: &mut AnonBu
     let places: Vec<u32> = places.collect();
     let mut held_out = Vec::with_capacity(count);
     let (mut vector, mut reads) = (Vec::new(), Vec::new());
-    crate::reading::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
+    crate::rows::reading::read_positions(rows, &places, &mut reads, buf, io, &mut |node, row| {
         vector.clear();
         decode_row(shape.element, vector_of(row), &mut vector);
         // What is like nothing has no neighbours to be found.

@@ -8,9 +8,9 @@ use super::links::NONE;
 use super::pairs::{CANDIDATES, Candidate, Cluster, EMITTED_BYTES, Pairs, Rank};
 use super::spread::Sorter;
 use super::stored::{Appender, Stored};
+use crate::build::progress::{Phase, Progress};
+use crate::build::random::Random;
 use crate::error::Result;
-use crate::progress::{Phase, Progress};
-use crate::random::Random;
 
 /// Times that the rows are divided anew, and clusters that each row is in, each time.
 const TIMES: usize = 6;

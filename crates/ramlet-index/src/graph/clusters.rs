@@ -13,10 +13,10 @@ use ramlet_memory::AnonBuf;
 
 use super::built_from::{GraphFiles, GraphParams};
 use super::code::{Frame, decode, dot};
+use crate::build::temporary::Temporary;
 use crate::error::Result;
 use crate::ivf::{IvfFiles, IvfParams, build_ivf};
-use crate::reading::{stream, trailing_number};
-use crate::temporary::Temporary;
+use crate::rows::reading::{stream, trailing_number};
 use crate::{Metric, RowSource, RowsFile};
 
 /// Bytes that are written and read of a bucket of rows at once: with little scratch there are fewer clusters, each a bucket, and

@@ -248,7 +248,7 @@ fn level(value: f32, per_unit: f32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     fn normal(random: &mut Random, dims: usize) -> Vec<f32> {
         let mut value = || (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87;

@@ -7,9 +7,9 @@ use super::expected::GraphCalibration;
 use super::meta::Meta;
 use super::ram::{self, GraphInRam, Ram, RamForm};
 use crate::error::{IndexError, Result};
-use crate::reading::check_stride;
-use crate::rows_file::RowsFile;
-use crate::scratch::IndexScratch;
+use crate::rows::reading::check_stride;
+use crate::rows::rows_file::RowsFile;
+use crate::search::scratch::IndexScratch;
 use crate::{Element, Metric};
 
 /// Nodes read at once at most.

@@ -1,6 +1,6 @@
 //! The expected recall and reads by patience.
 
-use crate::calibration::DEPTHS;
+use crate::search::calibration::DEPTHS;
 
 /// What was measured with so much patience, over the held-out rows, for the 10 nearest and for the 100 nearest.
 #[derive(Clone, Copy, Debug, PartialEq)]

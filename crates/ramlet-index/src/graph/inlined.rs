@@ -163,7 +163,7 @@ mod tests {
 
     use super::super::links::NONE;
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     /// Codes of 5 bytes that say whose they are.
     fn code(node: u32) -> Vec<u8> {

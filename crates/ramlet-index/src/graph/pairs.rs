@@ -418,7 +418,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     const DIMS: usize = 6;
     const STRIDE: usize = DIMS + 4;

@@ -200,7 +200,7 @@ impl Pruning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     fn records(metric: Metric, dims: usize, vectors: &[Vec<f32>]) -> (usize, Vec<u8>) {
         let frame = Frame::new(metric, vec![0.0; dims], (dims as f32).sqrt());

@@ -16,9 +16,9 @@ use super::layout::{DEGREE_MAX, Node, NodeLayout};
 use super::meta::Meta;
 use super::search_list::SearchList;
 use crate::error::{IndexError, Result};
-use crate::reading::stream;
-use crate::rows_file::RowsFile;
-use crate::search_stats::SearchStats;
+use crate::rows::reading::stream;
+use crate::rows::rows_file::RowsFile;
+use crate::search::search_stats::SearchStats;
 
 /// Nodes whose lists are placed relative to one start.
 const GROUP: usize = 64;

@@ -9,10 +9,10 @@ use super::disk_graph::Graph;
 use super::expected::Expected;
 use super::layout::Node;
 use crate::error::{IndexError, Result};
-use crate::positions::{find_positions, read_listed};
-use crate::reading::{ALONE_COST, LISTED_ROWS, stream};
-use crate::scratch::{IndexScratch, RowLists};
-use crate::search_stats::SearchStats;
+use crate::rows::positions::{find_positions, read_listed};
+use crate::rows::reading::{ALONE_COST, LISTED_ROWS, stream};
+use crate::search::scratch::{IndexScratch, RowLists};
+use crate::search::search_stats::SearchStats;
 use crate::vector_index::{EFFORT_DEFAULT, IndexSearchParams, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 

@@ -3,8 +3,8 @@
 use ramlet_io::{BatchRead, IoContext, PAGE, ReadFile, Storage, WriteFile};
 use ramlet_memory::AnonBuf;
 
+use crate::build::temporary::Temporary;
 use crate::error::Result;
-use crate::temporary::Temporary;
 
 /// Parts that are written side by side; more of them are made in two steps.
 const FAN: usize = 32;
@@ -331,7 +331,7 @@ mod tests {
     use ramlet_io::RamStorage;
 
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     /// Records of 10 bytes, the first of which says the part.
     fn check(parts: usize, count: usize, most: usize, buffer_bytes: usize) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ramlet_io::{ReadFile, Storage, WriteFile};
 
+use crate::build::temporary::Temporary;
 use crate::error::Result;
-use crate::temporary::Temporary;
 
 /// A temporary file being written through a buffer.
 pub(super) struct Appender<'a> {

@@ -11,7 +11,7 @@ use super::links::some;
 use super::stored::Stored;
 use crate::RowsFile;
 use crate::error::Result;
-use crate::reading::stream;
+use crate::rows::reading::stream;
 
 /// Nodes whose lists are read at once, at most.
 const BATCH: usize = 1024;

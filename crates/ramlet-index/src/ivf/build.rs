@@ -29,15 +29,15 @@ use super::spill::{BucketWriter, Buckets, List, ListWriter};
 use super::splits::Splits;
 use super::train::Training;
 use super::tree::Tree;
-use crate::calibration::Calibration;
+use crate::build::progress::{Phase, Progress};
+use crate::build::random::Random;
 use crate::centroids::{Centroids, SeedCentroids};
 use crate::error::{IndexError, Result};
-use crate::positions::NO_POSITION;
-use crate::progress::{Phase, Progress};
 use crate::quant::Rotation;
 use crate::quant::product::{ProductModel, ProductShape};
-use crate::random::Random;
-use crate::reading::trailing_number;
+use crate::rows::positions::NO_POSITION;
+use crate::rows::reading::trailing_number;
+use crate::search::calibration::Calibration;
 use crate::{CodeKind, Element, Metric, Query, RowSource, decode_row};
 
 /// Fewest rows of an average cluster, so that centroids stay a small share of the vectors (about 1 % in f32, a quarter of it here).

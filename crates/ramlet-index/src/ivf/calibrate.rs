@@ -15,8 +15,8 @@ use super::probe_threshold::{ProbeThresholds, distance_as_of_clusters};
 use super::ranked::Ranked;
 use super::rough::{Block, QUERIES, RoughQuery};
 use super::super_centroids;
-use crate::calibration::{Calibration, DEPTHS};
 use crate::centroids::AT_ONCE;
+use crate::search::calibration::{Calibration, DEPTHS};
 use crate::{Metric, Query, TopK};
 
 /// A row that serves as query, and its nearest rows so far; a hit's segment is the row's cluster.

@@ -17,9 +17,9 @@ use super::resident::ResidentDistances;
 use super::sq8_rows::Sq8Rows;
 use crate::TopK;
 use crate::error::{IndexError, Result};
-use crate::reading::{ALONE_COST, trailing_number};
-use crate::rows_file::RowsFile;
-use crate::scan::Search;
+use crate::rows::reading::{ALONE_COST, trailing_number};
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::Search;
 use crate::vector_index::CodesWanted;
 
 /// Candidates kept until they must be looked through: at least so many, and so many times the rows that are wanted.

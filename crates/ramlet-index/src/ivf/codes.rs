@@ -10,12 +10,12 @@ use super::meta::{self};
 use super::ranked::RankQuery;
 use super::resident::{ResidentCodes, ResidentLists};
 use crate::CodeKind;
-use crate::cached_rows::{CachedRows, CachedView};
 use crate::error::{IndexError, Result};
 use crate::quant::{
     CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GroupLayout, ResidualLayout, ResidualQuery,
 };
-use crate::rows_file::RowsFile;
+use crate::rows::cached_rows::{CachedRows, CachedView};
+use crate::rows::rows_file::RowsFile;
 use crate::vector_index::Effort;
 
 /// Codes in RAM, each with what it is, and what on disk goes with them.

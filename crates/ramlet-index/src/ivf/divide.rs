@@ -16,9 +16,9 @@ use super::ranked::{Ranked, RankedBuf, Ranking};
 use super::spill::Buckets;
 use super::splits::{Parts, Splits};
 use super::train::{LEAF_ROUNDS, ordered};
+use crate::build::random::Random;
 use crate::error::Result;
-use crate::random::Random;
-use crate::reading::trailing_number;
+use crate::rows::reading::trailing_number;
 
 /// A part of so much less than a mean one's points is given up: one in twenty was a single row otherwise.
 const FEW: usize = 8;

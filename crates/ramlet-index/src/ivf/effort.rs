@@ -4,8 +4,8 @@ use super::codes::Codes;
 use super::inverted_file::Ivf;
 use super::misses;
 use super::products::Products;
-use crate::calibration::Rule;
 use crate::quant::Epsilon;
+use crate::search::calibration::Rule;
 use crate::vector_index::{EFFORT_DEFAULT, Effort, IndexSearchParams, VectorIndex};
 use crate::{Allowed, CodeKind, WIDE};
 

@@ -6,14 +6,14 @@ use super::misses::{self, HeldOutQueries, Misses, Samples, deviations_by_depth};
 use super::ranked::Ranked;
 use super::rows_out::RowsOut;
 use super::sample::Decoder;
-use crate::calibration::DeviationsByDepth;
 use crate::error::{IndexError, Result};
 use crate::quant::product::{AnisotropicEncoder, ProductModel};
 use crate::quant::{
     CodeSpace, Encoder, ExtendedLayout, GROUP, GroupLayout, Residual, ResidualLayout, Rotation, RowIdsLayout,
     SignRow, Sq8Layout,
 };
-use crate::reading::trailing_number;
+use crate::rows::reading::trailing_number;
+use crate::search::calibration::DeviationsByDepth;
 use crate::{CodeKind, Metric};
 
 /// One file being written.

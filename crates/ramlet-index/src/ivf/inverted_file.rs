@@ -7,12 +7,12 @@ use super::codes::{Codes, CodesInRam};
 use super::meta::Meta;
 use super::products::Products;
 use super::sq8_rows::Sq8Rows;
-use crate::cached_rows::CachedRows;
-use crate::calibration::{Calibration, DEPTHS};
 use crate::error::{IndexError, Result};
 use crate::quant::Rotation;
-use crate::reading::check_stride;
-use crate::rows_file::RowsFile;
+use crate::rows::cached_rows::CachedRows;
+use crate::rows::reading::check_stride;
+use crate::rows::rows_file::RowsFile;
+use crate::search::calibration::{Calibration, DEPTHS};
 use crate::{CodeKind, Element, Metric};
 
 /// An inverted file: vectors lie in clusters, and a search visits those whose centroids are nearest to the query.

@@ -8,8 +8,8 @@
 use ramlet_kernels::{Nearest, kernels};
 
 use super::points::{PointQueries, Points};
+use crate::build::random::Random;
 use crate::centroids::Centroids;
-use crate::random::Random;
 
 /// Change of a price in a round, per mean squared distance and per e-fold of the size.
 const STEP: f32 = 0.003;

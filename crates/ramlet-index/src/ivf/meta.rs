@@ -33,11 +33,11 @@ use ramlet_memory::AnonBuf;
 
 use super::ranked::{HEAD_BYTES, Ranked, width_of};
 use super::super_centroids;
-use crate::calibration::{
-    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
-};
 use crate::error::{IndexError, Result};
 use crate::quant::product::{ProductModel, ProductShape};
+use crate::search::calibration::{
+    Calibration, CalibrationPoint, Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS, Reached, Rule, steps,
+};
 use crate::{CodeKind, Element, Metric};
 
 /// Versions of the layout, of the codes' rows and of the rotation; a reader refuses others.

@@ -11,11 +11,11 @@ use super::calibrate::HeldOut;
 use super::product_query::ProductQuery;
 use super::ranked::Ranked;
 use crate::Metric;
-use crate::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 use crate::quant::product::ProductModel;
 use crate::quant::{
     CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GroupLayout, ResidualQuery, Rotation, SignRow,
 };
+use crate::search::calibration::{Deviations, DeviationsByDepth, LOSSES, MISS_DEPTHS};
 
 /// What is taken where too little was measured: about what vectors of text and images take.
 pub(super) const ONE_BIT_USUAL: [f32; LOSSES.len()] = [0.7, 1.0, 1.3, 1.6, 1.9, 2.1, 2.4, 2.7];

@@ -10,9 +10,9 @@ use super::probe_threshold::{
     CAP_OUT_OF_DISTRIBUTION, CAP_OUT_OF_DISTRIBUTION_BLURRED, KTH_ROWS, KTH_SHARE, MANY, base_rank,
     distance_as_of_clusters, most_of, unit,
 };
-use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
-use crate::rounds::MEASURED;
-use crate::scan::Search;
+use crate::rows::scan::Search;
+use crate::search::calibration::{ALL_SUPER_CENTROIDS, Rule};
+use crate::search::rounds::MEASURED;
 use crate::vector_index::IndexSearchParams;
 use crate::{Allowed, WIDE};
 

@@ -17,8 +17,8 @@ use super::resident::{ResidentCodes, ResidentDistances};
 use super::visit_order::put_in_order;
 use crate::error::Result;
 use crate::quant::{ExtendedLayout, GROUP, ResidualQuery, groups, lanes};
-use crate::rows_file::RowsFile;
-use crate::scan::Search;
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::Search;
 use crate::vector_index::{Effort, IndexSearchParams};
 
 /// Groups scanned between two looks at how many candidates there are.

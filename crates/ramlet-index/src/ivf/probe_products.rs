@@ -11,11 +11,11 @@ use super::lists::Lists;
 use super::products::{Ahead, Bound, Candidate, Cluster, Products, pieces};
 use super::resident::ResidentDistances;
 use super::visit_order::{put_in_order, sort_more};
-use crate::cached_rows::CachedView;
 use crate::error::Result;
 use crate::quant::{CodeSpace, GROUP, groups};
-use crate::rows_file::RowsFile;
-use crate::scan::Search;
+use crate::rows::cached_rows::CachedView;
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::Search;
 use crate::vector_index::{Effort, IndexSearchParams};
 
 /// Rows read at once after the first batch, of as many rows as are wanted, has shown how near the nearest are.

@@ -16,7 +16,7 @@
 //! 30,800 and 59,200 by the probe threshold, 11,900, 23,600 and 44,900 so.
 
 use super::super_centroids;
-use crate::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
+use crate::search::calibration::{CalibrationPoint, DEPTHS, Reached, Rule, steps};
 use crate::{Metric, Query};
 
 /// A search visits at most so many times the clusters that searches visit on average, unless its query is out of distribution.

@@ -13,12 +13,12 @@ use super::candidates::{self, Candidates, Known};
 use super::meta::Shape;
 use super::product_query::ProductQuery;
 use super::sq8_rows;
-use crate::cached_rows::{CachedRows, CachedView};
 use crate::error::{IndexError, Result};
 use crate::quant::product::ProductModel;
 use crate::quant::{GROUP, RowIdsLayout, lanes};
-use crate::rows_file::RowsFile;
-use crate::scan::Search;
+use crate::rows::cached_rows::{CachedRows, CachedView};
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::Search;
 use crate::{CodeKind, TopK};
 
 /// Groups scanned between two looks at how many candidates there are.

@@ -443,7 +443,7 @@ pub(super) fn float(bytes: &[u8], at: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     /// About normal, as the values of rotated vectors are.
     fn normal(random: &mut Random) -> f32 {

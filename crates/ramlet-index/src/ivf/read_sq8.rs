@@ -13,7 +13,7 @@ use super::resident::ResidentDistances;
 use super::sq8_rows::Sq8Rows;
 use crate::error::Result;
 use crate::quant::{CodeSpace, Sq8Row};
-use crate::scan::Search;
+use crate::rows::scan::Search;
 use crate::vector_index::IndexSearchParams;
 
 /// Deviations that a distance is off by at most, all but certainly.

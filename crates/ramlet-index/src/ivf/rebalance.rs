@@ -112,7 +112,7 @@ fn split(tree: &mut Tree, mut large: Vec<(usize, Vec<&[u8]>)>) {
 mod tests {
     use super::super::kmeans::Level;
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     const DIMS: usize = 6;
 

@@ -11,10 +11,10 @@ use super::lists::Lists;
 use super::probe_threshold::ProbeThresholds;
 use super::search::distances_as_ranked;
 use crate::Query;
-use crate::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
 use crate::error::{IndexError, Result};
-use crate::reading::{stream, trailing_number};
-use crate::scratch::IndexScratch;
+use crate::rows::reading::{stream, trailing_number};
+use crate::search::calibration::{Calibration, DEPTHS, LOST_BY_QUERIES};
+use crate::search::scratch::IndexScratch;
 use crate::vector_index::{Measured, MeasuredAgain};
 
 /// Rows nearer than so much more than the last that counts are as near as it.

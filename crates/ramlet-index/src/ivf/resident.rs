@@ -6,11 +6,11 @@ use ramlet_kernels::Kernels;
 
 use super::meta::Meta;
 use super::sq8_rows::Sq8Rows;
-use crate::cached_rows::CachedView;
 use crate::quant::{
     CodeQuery, CodeSpace, Epsilon, ExtendedLayout, GROUP, GroupLayout, ResidualLayout, ResidualQuery,
     SQ8_AT_ONCE, Sq8Row,
 };
+use crate::rows::cached_rows::CachedView;
 
 /// One thread's memory for it.
 #[derive(Debug, Default)]

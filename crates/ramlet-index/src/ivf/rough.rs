@@ -182,8 +182,8 @@ impl Block<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::random::Random;
     use crate::encode_row;
-    use crate::random::Random;
 
     #[test]
     fn no_row_within_the_distance_is_ruled_out() {

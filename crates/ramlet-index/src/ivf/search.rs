@@ -15,18 +15,18 @@ use super::ranked::Ranked;
 use super::row_bitmap::RowBitmap;
 use super::strategy::SearchStrategy;
 use super::visit_order::sort_more;
-use crate::cached_rows::CachedRows;
-use crate::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::centroids::SeedCentroids;
 use crate::error::{IndexError, Result};
-use crate::positions::read_listed;
 use crate::quant::Rotation;
-use crate::reading::{stream, trailing_number};
 use crate::report::IndexReport;
-use crate::rounds::Rounds;
-use crate::scan::{RowNumber, Search};
-use crate::scratch::IndexScratch;
-use crate::search_stats::SearchStats;
+use crate::rows::cached_rows::CachedRows;
+use crate::rows::positions::read_listed;
+use crate::rows::reading::{stream, trailing_number};
+use crate::rows::scan::{RowNumber, Search};
+use crate::search::calibration::{ALL_SUPER_CENTROIDS, Rule};
+use crate::search::rounds::Rounds;
+use crate::search::scratch::IndexScratch;
+use crate::search::search_stats::SearchStats;
 use crate::vector_index::{
     CodesWanted, Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex,
 };

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ramlet_io::{BatchRead, BatchReader, PAGE, ReadFile, Storage, WriteFile};
 use ramlet_memory::AnonBuf;
 
+use crate::build::temporary::Temporary;
 use crate::error::Result;
-use crate::temporary::Temporary;
 
 /// A list of `u32` that is written once and then read front to back, as often as wanted.
 pub(crate) struct ListWriter<'a> {

@@ -9,7 +9,7 @@ use super::meta::Shape;
 use crate::CodeKind;
 use crate::error::{IndexError, Result};
 use crate::quant::Sq8Layout;
-use crate::rows_file::RowsFile;
+use crate::rows::rows_file::RowsFile;
 
 /// Rows compared between two looks at how many candidates there are, unless one block has more.
 pub(super) const ROWS: usize = 512;

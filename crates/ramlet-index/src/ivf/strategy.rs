@@ -10,12 +10,12 @@ use roaring::RoaringBitmap;
 
 use super::inverted_file::Ivf;
 use crate::Allowed;
-use crate::cached_rows::CachedRows;
-use crate::calibration::LOST_BY_QUERIES;
-use crate::reading::ALONE_COST;
-use crate::rounds::Rounds;
-use crate::rows_file::RowsFile;
-use crate::scan::Search;
+use crate::rows::cached_rows::CachedRows;
+use crate::rows::reading::ALONE_COST;
+use crate::rows::rows_file::RowsFile;
+use crate::rows::scan::Search;
+use crate::search::calibration::LOST_BY_QUERIES;
+use crate::search::rounds::Rounds;
 use crate::vector_index::{Effort, IndexSearchParams};
 
 // Costs are counted in pages read and compared in sequence: 2 us each (1M x 100, one thread; all estimates).

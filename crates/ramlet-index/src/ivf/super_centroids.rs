@@ -17,7 +17,7 @@ use ramlet_kernels::Kernels;
 
 use super::ranked::{HEAD_BYTES, RankQuery, Ranked, Rounded, float, width_of};
 use crate::Metric;
-use crate::calibration::ALL_SUPER_CENTROIDS;
+use crate::search::calibration::ALL_SUPER_CENTROIDS;
 
 /// Clusters of a super-centroid; the last has fewer.
 pub(crate) const RUN: usize = 16;

@@ -12,10 +12,10 @@ use super::points::{POINT_TAIL, Points, append_point};
 use super::rebalance::rebalance;
 use super::spill::{BucketWriter, Buckets, ListWriter};
 use super::tree::{ONE_LEVEL_MAX, Tree};
+use crate::build::progress::{Phase, Progress};
+use crate::build::random::Random;
 use crate::centroids::SeedCentroids;
 use crate::error::Result;
-use crate::progress::{Phase, Progress};
-use crate::random::Random;
 
 /// Points per super-centroid that the super-centroids are computed from, at most.
 const POINTS_PER_SUPER_CENTROID: usize = 256;

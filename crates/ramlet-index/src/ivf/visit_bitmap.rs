@@ -9,12 +9,12 @@ use super::lists::Lists;
 use super::probe_codes::{GROUPS, MISSING_MOST};
 use super::products::{Cluster, ProductLists, Products};
 use super::row_bitmap::{RowBitmap, each_lane};
-use crate::cached_rows::CachedView;
 use crate::error::Result;
-use crate::positions::{find_positions, position_of};
 use crate::quant::GROUP;
-use crate::reading::{LISTED_ROWS, read_positions};
-use crate::scan::Search;
+use crate::rows::cached_rows::CachedView;
+use crate::rows::positions::{find_positions, position_of};
+use crate::rows::reading::{LISTED_ROWS, read_positions};
+use crate::rows::scan::Search;
 use crate::vector_index::IndexSearchParams;
 
 /// Rows for each block of positions from which on all blocks are read in sequence.

@@ -1,6 +1,6 @@
 //! A random rotation that costs `d log d`.
 
-use crate::random::Random;
+use crate::build::random::Random;
 
 /// Rounds of shuffling, flipping signs and mixing.
 const ROUNDS: usize = 3;

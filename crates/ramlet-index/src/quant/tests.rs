@@ -3,7 +3,7 @@
 use ramlet_kernels::{FastScanned, kernels};
 
 use super::*;
-use crate::random::Random;
+use crate::build::random::Random;
 
 fn normal(random: &mut Random) -> f32 {
     (0..4).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() * 0.000_87

@@ -120,7 +120,7 @@ fn best(squares: &[f32; WORDS], along: &[f32; WORDS], others: f32, weight: f32) 
 mod tests {
     use super::super::ProductShape;
     use super::*;
-    use crate::random::Random;
+    use crate::build::random::Random;
 
     fn vectors(random: &mut Random, count: usize, dims: usize) -> Vec<f32> {
         let value =

@@ -13,7 +13,7 @@ use ramlet_kernels::TRELLIS_STATES;
 
 use super::ProductModel;
 use super::anisotropic::AnisotropicEncoder;
-use crate::random::Random;
+use crate::build::random::Random;
 
 /// Rounds of coding the sample and fitting words to it, and of fitting both words of a part in turns.
 const ROUNDS: usize = 16;

@@ -3,7 +3,7 @@
 use ramlet_kernels::{GROUP, Kernels};
 
 use super::*;
-use crate::random::Random;
+use crate::build::random::Random;
 
 const KINDS: [TableKind; 2] = [TableKind::Distance, TableKind::Product];
 

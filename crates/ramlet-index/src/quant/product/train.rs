@@ -2,8 +2,8 @@
 
 use super::nearest_word::nearest;
 use super::{ProductModel, ProductShape, Spread, WORDS, overlapping};
+use crate::build::random::Random;
 use crate::quant::product::{AnisotropicEncoder, ProductTables, TableKind};
-use crate::random::Random;
 
 /// Rounds of Lloyd's algorithm: a fixed number, so that the time of a build can be told beforehand. Eight more lower
 /// the error by less than half a percent.

@@ -33,7 +33,6 @@ mod ranked;
 mod read_sq8;
 mod rebalance;
 mod recalibrate;
-mod report;
 mod resident;
 mod residual_sample;
 mod rough;

@@ -3,9 +3,9 @@
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use crate::cached_rows::CachedView;
+use super::cached_rows::CachedView;
+use super::rows_file::RowsFile;
 use crate::error::{IndexError, Result};
-use crate::rows_file::RowsFile;
 
 /// Rows listed at a time when only some are allowed: 16 KiB of numbers.
 pub(crate) const LISTED_ROWS: usize = 4096;

@@ -22,7 +22,7 @@
 
 use ramlet_io::Clock;
 
-use crate::calibration::DEPTHS;
+use super::calibration::DEPTHS;
 use crate::{Allowed, TopK};
 
 /// Rows in the candidates at least, and for each one wanted. Fewer, and a round that brings none says little.

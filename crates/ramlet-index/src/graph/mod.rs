@@ -30,7 +30,7 @@ mod meta;
 mod pairs;
 mod prune;
 mod ram;
-mod reach;
+mod reachability;
 mod search_list;
 mod sizes;
 mod spread;

@@ -5,11 +5,11 @@ use std::ops::Range;
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
-use crate::cached_rows::CachedView;
+use super::cached_rows::CachedView;
+use super::reading::{in_ram, trailing_number};
 use crate::error::Result;
-use crate::reading::{in_ram, trailing_number};
-use crate::rounds::Rounds;
-use crate::search_stats::SearchStats;
+use crate::search::rounds::Rounds;
+use crate::search::search_stats::SearchStats;
 use crate::{Allowed, Query, RowsFile, TopK};
 
 /// Rows scored by one call of the kernels; their distances lie on the stack.

@@ -6,7 +6,7 @@ use ramlet_format::rows::RowsMeta;
 use ramlet_io::{BlockFile, IoContext, SearchStage};
 use ramlet_memory::AnonBuf;
 
-use crate::cached_rows::{CachedRows, CachedView};
+use super::cached_rows::{CachedRows, CachedView};
 use crate::error::{IndexError, Result};
 
 /// A reader of a rows file, with its layout. A position is a row's place in the file.

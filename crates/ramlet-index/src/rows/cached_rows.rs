@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use ramlet_io::IoContext;
 use ramlet_memory::{AnonBuf, Consumer, ReclaimableBuf, ReclaimableView};
 
+use super::rows_file::RowsFile;
 use crate::error::{IndexError, Result};
-use crate::rows_file::RowsFile;
 
 /// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as there is reclaimable memory for them.
 ///

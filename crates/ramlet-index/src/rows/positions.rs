@@ -3,10 +3,10 @@
 use ramlet_io::IoContext;
 use ramlet_memory::AnonBuf;
 
+use super::reading::{LISTED_ROWS, read_positions, trailing_number};
+use super::rows_file::RowsFile;
 use crate::error::{IndexError, Result};
-use crate::reading::{LISTED_ROWS, read_positions, trailing_number};
-use crate::rows_file::RowsFile;
-use crate::scratch::{IndexScratch, RowLists};
+use crate::search::scratch::{IndexScratch, RowLists};
 
 /// Position of a segment row that has no vector.
 pub const NO_POSITION: u32 = u32::MAX;

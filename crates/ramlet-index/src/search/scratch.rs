@@ -5,8 +5,8 @@ use std::any::Any;
 use ramlet_io::Clock;
 use ramlet_memory::AnonBuf;
 
-use crate::rounds::Rounds;
-use crate::search_stats::SearchStats;
+use super::rounds::Rounds;
+use super::search_stats::SearchStats;
 
 /// One thread's memory for searching; reused, so that a warm search allocates nothing.
 #[derive(Debug)]
