@@ -7,22 +7,21 @@ use std::sync::{Arc, mpsc};
 use ramlet_format::catalog::CollectionEntry;
 use ramlet_index::encode_row;
 
-use crate::core::{Core, Whom, Work};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::faults::locks::whole;
 use crate::filter::Filter;
 use crate::filter::index::{emit_keys, is_presence};
-use crate::info::{CollectionInfo, CollectionStatus};
 use crate::jobs::maintenance;
 use crate::jobs::progress::JobUnderWay;
 use crate::jobs::{self, Moment, NewVector, vector_names};
 use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::locks::whole;
 use crate::memory::descriptors;
 use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
 use crate::query::request::{GroupsResponse, QueryGroupsRequest, QueryRequest};
 use crate::query::{self, Scratch, selector};
+use crate::read::info::{CollectionInfo, CollectionStatus};
 use crate::read::scroll;
 use crate::read::view::View;
 use crate::recall::monitor::{MeasuredRecall, RecallMonitor, Sample};
@@ -32,6 +31,7 @@ use crate::segment::field_rows;
 use crate::sharding::{
     JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,
 };
+use crate::state::core::{Core, Whom, Work};
 use crate::types::*;
 use crate::write::change::{encode_delete, encode_payload, encode_put, encode_put_head, encode_vector_head};
 use crate::write::encoding::{check_column, check_dense, encode_vector, encode_vectors};

@@ -5,8 +5,8 @@ use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 use serde_json::json;
 
 use super::*;
-use crate::info::CollectionStatus;
 use crate::jobs::{self, Moment};
+use crate::read::info::CollectionStatus;
 use crate::request::{PointsSelector, UpdateMode, UpdateOp};
 use crate::types::{Point, PointId};
 

@@ -7,8 +7,8 @@ use ramlet_io::Stages;
 
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::types::vector::Vector;
 use crate::types::{NamedVectors, OrderValue, PayloadSelector, Point, PointId, ScoredPoint, VectorSelector};
-use crate::vector::Vector;
 
 /// The points of an update.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
-use crate::locks::whole;
+use crate::faults::locks::whole;
 
 /// Kinds of jobs that fail and rest apart from each other.
 /// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS), but for the last.

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 use ramlet_io::IoContext;
 use ramlet_memory::Reservation;
 
-use crate::core::Core;
 use crate::error::Result;
 use crate::jobs::backoff::Job;
 use crate::jobs::{flush_with, is_crowded, maintenance};
 use crate::limits::{BACKGROUND_READS, JOB_SCRATCH_MIN};
 use crate::read::lookup::Lookup;
-use crate::shared::{Beside, JobArena, Shared};
+use crate::state::core::Core;
+use crate::state::shared::{Beside, JobArena, Shared};
 use crate::write::writer::Writer;
 
 /// Flushes one memtable if a write waits for room. For the thread of a merge, while it holds no lock but that of jobs.

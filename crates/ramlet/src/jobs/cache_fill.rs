@@ -6,11 +6,11 @@ use ramlet_io::IoContext;
 use ramlet_memory::ReclaimableBuf;
 
 use super::{begin_filling, replace_segment};
-use crate::core::Core;
 use crate::error::Result;
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::read::lookup::Lookup;
 use crate::segment::{KeptWhole, ResidentFiles, Segment, SegmentView, VectorColumn};
+use crate::state::core::Core;
 
 /// What is taken into RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use ramlet_io::{
     BatchRead, BatchReader, IoError, IoErrorKind, LogFile, ReadFile, Result, Storage, WriteFile,
 };
 
-use crate::core::Core;
 use crate::error::{self, Error, ErrorKind};
-use crate::shared::Shared;
+use crate::state::core::Core;
+use crate::state::shared::Shared;
 
 /// A collection's storage, as long as anybody wants what is written. Removing works to the end.
 pub struct CancellableStorage {

@@ -3,8 +3,8 @@
 use crate::collection::Collection;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::faults::locks::whole;
 use crate::limits::{EXPIRY_LOADS, EXPIRY_UNLISTED_MICROS};
-use crate::locks::whole;
 use crate::query::Scratch;
 use crate::request::{Direction, OrderBy, PointsSelector, ScrollRequest, UpdateOp};
 use crate::settings::{Expiry, ExpiryAsOf};

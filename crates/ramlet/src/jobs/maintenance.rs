@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::{self, CacheFill, Moment};
 use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
 use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
-use crate::shared::{Shared, WakeReason};
+use crate::state::core::Core;
+use crate::state::shared::{Shared, WakeReason};
 use crate::write::writer::Writer;
 
 /// Runs until the engine closes. `visit` loads up to so many collections that should be looked at, while nothing else is due.

@@ -7,7 +7,6 @@ use super::{
     Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, is_crowded, take_segment_id,
     threshold_kb,
 };
-use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::progress::JobKind;
@@ -23,7 +22,8 @@ use crate::segment::deletes::DeleteSet;
 use crate::segment::{
     Merged, Numbers, RowSource, Segment, SegmentView, VectorColumn, becomes_graph, refused_index,
 };
-use crate::shared::JobArena;
+use crate::state::core::Core;
+use crate::state::shared::JobArena;
 use crate::write::writer::Writer;
 
 /// Tells which segments may be merged: where one isn't to be had, the next is asked about.

@@ -27,12 +27,11 @@ use std::sync::Arc;
 use ramlet_format::manifest::{FileEntry, Manifest, SegmentEntry};
 
 use self::cache_fill::{fill, is_warm, kept_whole};
-use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::faults::mutants;
 use crate::jobs::backoff::Job as Kind;
 use crate::jobs::cancellation::{CancellableStorage, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
-use crate::mutants;
 use crate::recovery::manifest_store;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::deletes::DeleteSet;
@@ -40,7 +39,8 @@ use crate::segment::{
     ByTenant, FieldSorters, Job, Numbers, RowSource, RowsByNumber, Segment, SegmentView, TextBuilders,
     becomes_graph, build, note_field_rows, of_field,
 };
-use crate::shared::{JobArena, RunningJob};
+use crate::state::core::Core;
+use crate::state::shared::{JobArena, RunningJob};
 use crate::text::TextField;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind};
 use crate::write::memtable::MemtableWriter;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use ramlet_index::Phase;
 
-use crate::locks::whole;
+use crate::faults::locks::whole;
 
 /// Why segments are written anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

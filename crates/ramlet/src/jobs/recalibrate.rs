@@ -14,7 +14,6 @@ use ramlet_index::{
 };
 
 use super::{begin, commit};
-use crate::core::Core;
 use crate::error::Result;
 use crate::read::lookup::Lookup;
 use crate::recall::query_sample::{KEPT, QuerySample, mean_and_error};
@@ -22,6 +21,7 @@ use crate::schema::VectorField;
 use crate::segment::{
     RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_calibration, note_sampled,
 };
+use crate::state::core::Core;
 
 /// How many times the neighbours that held-out rows lose, or what else was thought, may be lost by queries: tried one after another, by
 /// halves, and then [`FINER`] times between the least that is enough and the one before. Beyond the last an index is not what these queries need.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use ramlet_io::Clock;
 
-use crate::locks::whole;
+use crate::faults::locks::whole;
 
 /// Jobs that are remembered: a few hours of an idle server, minutes of one that is loaded.
 const JOBS_KEPT: usize = 32;

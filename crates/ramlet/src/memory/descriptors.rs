@@ -10,10 +10,10 @@ use ramlet_io::Storage;
 use ramlet_io::system::OpenFiles;
 use ramlet_memory::Consumer;
 
-use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
 use crate::schema::Schema;
+use crate::state::core::Core;
 use crate::types::CollectionConfig;
 
 /// Descriptors of a collection without segments: its log and its directory.

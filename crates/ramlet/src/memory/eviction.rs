@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use ramlet_io::RecordCache;
 use ramlet_memory::{Consumer, Ledger, Reclaim, ReclaimableBuf};
 
-use crate::locks::whole;
-use crate::mutants;
+use crate::faults::locks::whole;
+use crate::faults::mutants;
 
 /// What a search loses with it; the least comes first, and goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! Where a collection's bytes are: the tree behind `/collections/{name}/memory`.
 
-use crate::info::ComponentMemory;
+use crate::read::info::ComponentMemory;
 use crate::read::view::View;
 use crate::segment::CachedFile;
 

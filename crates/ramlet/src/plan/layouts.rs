@@ -10,9 +10,10 @@ use super::machine::Machine;
 use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
-use crate::layout::{self, Kind, Room, Rows};
 use crate::limits::{FILL_SCRATCH, INDEXING_THRESHOLD_KB};
 use crate::schema::{VectorField, metric};
+use crate::segment::layout;
+use crate::segment::layout::{Kind, Room, Rows};
 
 /// Caches take memory in pieces of this.
 const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;

@@ -11,7 +11,7 @@ use super::{Scratch, aim, place_of, search_all};
 use crate::error::Result;
 use crate::request::SearchCost;
 use crate::schema::VectorKind;
-use crate::vector::Vector;
+use crate::types::vector::Vector;
 
 /// Bytes of vectors under approximate indexes that are rather read whole than searched.
 const SCAN_BYTES: u64 = 8 << 20;

@@ -6,10 +6,10 @@ use super::Scratch;
 use super::others::OtherCollections;
 use super::request::LookupLocation;
 use crate::collection::Collection;
-use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::read::view::View;
+use crate::state::core::Core;
 use crate::types::{PayloadSelector, PointId, Record, VectorSelector};
 
 impl Engine {

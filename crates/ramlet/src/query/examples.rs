@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::others::OtherCollections;
 use super::request::{ContextPair, LookupLocation, Prefetch, QueryKind};
 use super::{Scratch, sparse};
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::limits::EXAMPLES_MAX;
 use crate::read::view::View;
 use crate::request::{Idf, QueryVector};
 use crate::schema::VectorField;
+use crate::state::core::Core;
 use crate::types::PointId;
-use crate::vector::Vector;
+use crate::types::vector::Vector;
 
 /// Where the vectors of ids come from.
 pub struct Source<'s> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Scratch;
 use super::request::LookupLocation;
-use crate::core::Core;
 use crate::error::Result;
 use crate::read::view::View;
+use crate::state::core::Core;
 use crate::types::{PayloadSelector, PointId, Record, VectorSelector};
 
 /// Collections by name or alias. `NotFound` in the words that the API has for those of a query.

@@ -17,7 +17,6 @@ use super::{
     Scratch, Spent, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse,
     want,
 };
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
 use crate::limits::{LIMIT_MAX, MULTI_NUMBERS_MAX, PREFETCH_DEPTH_MAX, PREFETCHES_MAX};
@@ -26,8 +25,9 @@ use crate::read::matching::place_matches;
 use crate::read::view::View;
 use crate::request::{Explained, QueryVector, SearchCost, SearchParams, SearchResponse};
 use crate::schema::{Schema, VectorField, VectorKind};
+use crate::state::core::Core;
 use crate::types::PointId;
-use crate::vector::{MultiVector, Vector};
+use crate::types::vector::{MultiVector, Vector};
 
 /// Runs a query.
 pub fn query(

@@ -4,7 +4,7 @@ use ramlet_index::{Element, Metric, Query};
 
 use crate::error::Result;
 use crate::schema::VectorField;
-use crate::vector::Vector;
+use crate::types::vector::Vector;
 use crate::write::encoding::prepare_query;
 
 /// A vector made ready to be compared with stored ones.

@@ -13,7 +13,7 @@ use crate::read::view::{Place, View};
 use crate::request::Idf;
 use crate::schema::VectorField;
 use crate::types::Modifier;
-use crate::vector::{SparseVector, Vector};
+use crate::types::vector::{SparseVector, Vector};
 use crate::write::encoding::{check_query, sorted_sparse};
 
 /// (dimension, weight), as stored.

@@ -1,6 +1,7 @@
 //! Reads: views of a collection, and the requests that read them.
 
 pub mod facet;
+pub mod info;
 pub mod lookup;
 pub mod matching;
 pub mod matrix;

@@ -189,7 +189,7 @@ impl RecallMonitor {
     /// As a panic leaves it that happened while it was changed.
     #[cfg(test)]
     pub fn panic(&self) {
-        let panic = crate::panics::caught(|| {
+        let panic = crate::faults::panics::caught(|| {
             let _state = self.state();
             panic!("planted");
         });

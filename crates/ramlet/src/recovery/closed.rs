@@ -4,9 +4,9 @@ use ramlet_format::catalog::CollectionEntry;
 use ramlet_io::Storage;
 
 use crate::error::{Error, ErrorKind};
-use crate::info::{CollectionInfo, CollectionStatus};
+use crate::faults::panics::guarded;
 use crate::jobs::Settings;
-use crate::panics::guarded;
+use crate::read::info::{CollectionInfo, CollectionStatus};
 use crate::recovery::manifest_store;
 use crate::types::CollectionConfig;
 

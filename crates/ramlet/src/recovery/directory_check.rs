@@ -9,8 +9,8 @@ use ramlet_memory::Ledger;
 
 use crate::engine::{AtStart, Engine, EngineOptions, SNAPSHOTS};
 use crate::error::{Error, ErrorKind, Result};
+use crate::faults::panics::guarded;
 use crate::jobs::Settings;
-use crate::panics::guarded;
 use crate::recovery::manifest_store::{self, Generations, Numbered};
 use crate::recovery::orphans::unlisted_collections;
 use crate::recovery::verify::{VERIFY_MEMORY, file_context_of, segment_is_sound, whole_file};

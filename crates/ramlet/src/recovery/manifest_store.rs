@@ -7,7 +7,7 @@ use ramlet_format::{Component, FileCrc, bitmap};
 use ramlet_io::Storage;
 
 use crate::error::{Error, Result};
-use crate::mutants;
+use crate::faults::mutants;
 use crate::segment::{SCRATCH_PREFIX, SegmentView, deletes_file, is_ours};
 
 const TMP: &str = ".tmp";

@@ -4,7 +4,7 @@ use ramlet_format::catalog::{self, Catalog};
 use ramlet_io::Storage;
 
 use crate::error::Result;
-use crate::panics::guarded;
+use crate::faults::panics::guarded;
 use crate::recovery::catalog::{is_directory_id, number_of};
 use crate::recovery::manifest_store;
 use crate::write::log::{self, Log};

@@ -7,7 +7,6 @@ use arc_swap::ArcSwap;
 use ramlet_format::manifest::Manifest;
 use ramlet_memory::{Consumer, Reservation};
 
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::jobs::{Settings, rank_rests};
 use crate::read::lookup::Lookup;
@@ -16,7 +15,8 @@ use crate::recovery::manifest_store::{self, Generations};
 use crate::schema::{Schema, Slots, check_config};
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{FileContext, Segment, SegmentView, read_deletes};
-use crate::shared::Shared;
+use crate::state::core::Core;
+use crate::state::shared::Shared;
 use crate::types::CollectionConfig;
 use crate::write::group_commit::apply_group;
 use crate::write::log::Log;

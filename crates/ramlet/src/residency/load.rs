@@ -8,9 +8,9 @@ use super::names::{Found, missing};
 use crate::collection::Collection;
 use crate::engine::{CREATE_TRIES, Engine, Names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::CollectionInfo;
+use crate::faults::panics::guarded;
 use crate::limits::LOADS_AT_ONCE;
-use crate::panics::guarded;
+use crate::read::info::CollectionInfo;
 use crate::recovery::closed::ClosedCollection;
 use crate::write::group_commit::ROOM_POLL;
 

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 
 use super::names::{Loaded, Seen};
 use crate::collection::Collection;
-use crate::core::Core;
 use crate::engine::{Engine, Names};
+use crate::faults::locks::whole;
 use crate::jobs::{self, Moment, maintenance};
 use crate::limits::UNLOAD_LOG_BYTES;
-use crate::locks::whole;
 use crate::memory::{capacity, descriptors};
+use crate::state::core::Core;
 
 /// Of the memory for segments so much stays free for those that are loaded next, where there are many. Few are large, and take long to be loaded: they
 /// make way where they must, or two that are asked in turns would be loaded in turns.

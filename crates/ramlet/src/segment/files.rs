@@ -16,9 +16,9 @@ use ramlet_memory::{AnonBuf, Consumer, ReclaimableView, Reservation};
 use super::kept::KeptRecords;
 use super::names::seed;
 use crate::error::{Error, Result};
+use crate::faults::mutants;
 use crate::limits::{FILES_SHARE, SEGMENT_FILE_BYTES};
 use crate::memory::eviction::{Caches, EvictionRank};
-use crate::mutants;
 
 /// Small segments are merged early only where their files take more than this part.
 const CROWDED_SHARE: u64 = 16;

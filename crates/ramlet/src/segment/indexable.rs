@@ -5,13 +5,14 @@ use ramlet_memory::BudgetTable;
 
 use super::files::FileContext;
 use super::indexes::graph_held_bytes;
+use super::layout;
+use super::layout::{Room, Rows, may_become_graph};
 use crate::error::{Error, ErrorKind};
-use crate::layout::{self, Room, Rows, may_become_graph};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::memory::words::megabytes;
 use crate::schema::{Schema, VectorField};
 use crate::settings::IndexKind;
-use crate::shared::scratch_most;
+use crate::state::shared::scratch_most;
 
 /// What a build has at most: when it is alone, and segments hold nothing that isn't part of it.
 #[derive(Debug, Clone, Copy)]

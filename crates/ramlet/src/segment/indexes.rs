@@ -9,12 +9,13 @@ use ramlet_memory::Reservation;
 
 use super::files::FileContext;
 use super::job::Job;
+use super::layout;
+use super::layout::{Kind, Room, Rows, may_become_graph};
 use super::names::{seed, segment_file};
 use super::sink::FileSink;
 use super::source::{Reads, RowSource, keep};
 use crate::error::{Error, Result};
 use crate::jobs::progress::JobUnderWay;
-use crate::layout::{self, Kind, Room, Rows, may_become_graph};
 use crate::schema::VectorField;
 use crate::settings::IndexKind;
 

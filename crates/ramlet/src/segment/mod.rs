@@ -12,6 +12,7 @@ pub mod indexable;
 mod indexes;
 mod job;
 mod kept;
+pub mod layout;
 #[cfg(test)]
 mod merge_tests;
 mod names;
@@ -66,12 +67,12 @@ pub use text::{
 pub use vectors::{CachedFile, RECALL, VectorColumn, check_pinned};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::is_rest;
+use crate::faults::mutants;
 use crate::limits::SEGMENT_FILE_BYTES;
 use crate::memory::eviction::{Caches, EvictionRank};
-use crate::mutants;
 use crate::schema::Schema;
 use crate::segment::deletes::DeleteSet;
+use crate::segment::layout::is_rest;
 use crate::settings::Placement;
 use crate::types::{FieldKind, PointId};
 use files::{Cacheable, RowsFile, bad};

@@ -6,8 +6,8 @@ use ramlet_format::{Component, FileCrc};
 use ramlet_io::{Storage, WriteFile};
 
 use crate::error::{Error, Result};
+use crate::faults::mutants;
 use crate::limits::SINK_BYTES;
-use crate::mutants;
 
 /// Where a format writer puts its bytes.
 pub struct Sink {

@@ -35,14 +35,13 @@ use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
 use super::files::{FileContext, Positions, RecordsFile, bad, open_index_rows};
+use super::layout;
+use super::layout::{Rows, codes_bytes, needs_other_codes, rest_file_most, was_built_for_another_budget};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{
-    self, Rows, codes_bytes, needs_other_codes, rest_file_most, was_built_for_another_budget,
-};
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;

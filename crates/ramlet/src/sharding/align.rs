@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::ShardSet;
-use crate::core::Core;
 use crate::error::Result;
 use crate::jobs::{self, NewVector, vector_names};
 use crate::schema::Slots;
+use crate::state::core::Core;
 use crate::types::CollectionConfig;
 
 impl ShardSet {

@@ -7,10 +7,10 @@ use ramlet_format::catalog::CollectionEntry;
 
 use super::{Shard, ShardKey, align, no_shard};
 use crate::collection::Collection;
-use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::SHARD_KEY_BYTES_MAX;
+use crate::state::core::Core;
 
 impl Engine {
     /// Adds an empty shard. `BadInput` where the collection has no keys, or this one already.

@@ -6,11 +6,11 @@ use arc_swap::ArcSwap;
 use ramlet_format::catalog::ShardEntry;
 
 use super::{ShardInfo, ShardKey, ShardSelection};
-use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::locks::whole;
+use crate::faults::locks::whole;
 use crate::read::view::{KeyedPart, View};
 use crate::schema::Schema;
+use crate::state::core::Core;
 
 /// The points of one key.
 pub struct Shard {

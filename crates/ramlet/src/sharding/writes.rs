@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
-use crate::locks::whole;
+use crate::faults::locks::whole;
 use crate::request::{Completion, UpdateResult};
 
 /// Who waits for the parts of a change.

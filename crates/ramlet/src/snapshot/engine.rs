@@ -15,13 +15,13 @@ use super::{
     Workspace,
 };
 use crate::collection::Collection;
-use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SNAPSHOT_BYTES, SNAPSHOT_LIST_FACTOR};
 use crate::recovery::catalog::{AliasOp, change_alias};
 use crate::recovery::recover;
 use crate::sharding;
+use crate::state::core::Core;
 
 /// Why nothing can be called so; `None`: it can.
 pub type NameFault<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -29,10 +29,10 @@ pub use sink::SnapshotUpload;
 pub use source::SnapshotReader;
 
 use crate::collection::Collection;
-use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COPY_BYTES, DISK_FREE_MIN, SNAPSHOT_BYTES};
 use crate::memory::words::megabytes;
+use crate::state::core::Core;
 
 /// What a snapshot is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

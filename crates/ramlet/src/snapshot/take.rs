@@ -12,13 +12,13 @@ use ramlet_memory::{Consumer, Reservation};
 
 use super::sink::Sink;
 use super::{Workspace, check_disk};
-use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::Settings;
 use crate::limits::{GROUP_BYTES_MAX, SEGMENT_FILE_BYTES};
 use crate::read::view::View;
 use crate::schema::Schema;
 use crate::segment::{SegmentView, deletes_file};
+use crate::state::core::Core;
 use crate::write::change::{OP_HEADER_BYTES, encode_put};
 use crate::write::group::Group;
 use crate::write::memtable::MemtableView;

@@ -13,7 +13,7 @@ use super::revision::MODEL_REVISION;
 use super::tokenizer::Tokenizer;
 use crate::error::{Error, Result};
 use crate::limits::SPARSE_ENTRIES_MAX;
-use crate::vector::SparseVector;
+use crate::types::vector::SparseVector;
 
 /// Options of the model, in the API's words.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -16,8 +16,8 @@ use super::stem::Stemmer;
 use super::unicode::{Cutter, Side, pieces};
 use super::{language, scripts};
 use crate::error::{Error, Result};
+use crate::faults::locks::whole;
 use crate::limits::STOPWORDS_MAX;
-use crate::locks::whole;
 
 const LANGUAGE_DEFAULT: &str = "english";
 

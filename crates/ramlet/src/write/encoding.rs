@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::{MULTI_NUMBERS_MAX, SPARSE_ENTRIES_MAX};
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::types::NamedVectors;
-use crate::vector::{MultiVector, SparseVector, Vector};
+use crate::types::vector::{MultiVector, SparseVector, Vector};
 
 /// Vectors of a point, checked and encoded, by slot, ascending.
 pub(crate) fn encode_vectors(schema: &Schema, vectors: &NamedVectors) -> Result<Vec<(u16, Vec<u8>)>> {

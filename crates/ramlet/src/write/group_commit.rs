@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use ramlet_memory::Reservation;
 
-use crate::core::{Core, Pending, Waiting, Work};
 use crate::error::{Error, ErrorKind, Result};
+use crate::faults::locks::whole;
 use crate::jobs::{maintenance, threshold_kb};
 use crate::limits::{
     DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
     MEMTABLE_ROW_OVERHEAD,
 };
-use crate::locks::whole;
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::indexable::{Means, PointsMost};
+use crate::state::core::{Core, Pending, Waiting, Work};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
 use crate::write::group::Group;

@@ -11,8 +11,8 @@ use ramlet_format::manifest::{LogEntry, Manifest};
 use ramlet_io::{IoErrorKind, LogFile, PAGE, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::faults::mutants;
 use crate::limits::{LOG_FILE_FIRST_BYTES, LOG_FILE_GROWTH};
-use crate::mutants;
 
 const PREFIX: &str = "log-";
 /// A log file in the making: scratch by its name, so that a crash's is removed at the next open.

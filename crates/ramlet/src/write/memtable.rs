@@ -350,7 +350,7 @@ impl Memtable {
     /// As a panic of the writer leaves it that changed the rows' numbers by id: they can't be relied on.
     #[cfg(test)]
     pub fn lose_ids(&self) {
-        let lost = crate::panics::caught(|| {
+        let lost = crate::faults::panics::caught(|| {
             let mut ids = self.ids.write().unwrap_or_else(PoisonError::into_inner);
             ids.clear();
             panic!("planted");

@@ -6,6 +6,7 @@ pub mod group;
 pub mod group_commit;
 pub mod log;
 pub mod memtable;
+pub mod replica;
 pub mod resolve;
 pub mod shared_log;
 pub mod writer;

@@ -10,7 +10,7 @@ use ramlet_io::Storage;
 use ramlet_memory::{Consumer, OverBudget};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::mutants;
+use crate::faults::mutants;
 use crate::read::lookup::Lookup;
 use crate::read::view::View;
 use crate::recovery::manifest_store::{self, CommitError, Generations};

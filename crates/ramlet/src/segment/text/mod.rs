@@ -29,7 +29,7 @@ use super::ResidentFiles;
 use super::files::{Cacheable, FileContext, RecordsFile, RowsFile};
 use super::table::TableFile;
 use crate::error::{Error, Result};
-use crate::locks::whole;
+use crate::faults::locks::whole;
 use crate::memory::eviction::EvictionRank;
 use crate::schema::Schema;
 use crate::settings::Placement;

@@ -1,5 +1,7 @@
 //! The engine's basic types: ids, vectors, collections' settings.
 
+pub mod vector;
+
 use ramlet_format::catalog::ShardKey;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vector::Vector;
+use vector::Vector;
 
 /// A point's external id. Integers sort before UUIDs, as the API's scroll order has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

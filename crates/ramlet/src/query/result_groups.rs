@@ -10,13 +10,13 @@ use super::others::OtherCollections;
 use super::request::*;
 use super::run::Run;
 use super::{Scratch, Spent, collect_found};
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::filter::{AnyOf, Condition, FieldCheck, FieldCondition, Filter, Match, Range};
 use crate::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use crate::payload::{Json, JsonRef, Number, Path};
 use crate::read::view::View;
 use crate::request::{Explained, SearchCost};
+use crate::state::core::Core;
 
 /// Points looked at again and again until there are groups enough: each time so many times more.
 const GROWTH: usize = 4;

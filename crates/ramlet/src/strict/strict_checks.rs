@@ -14,8 +14,8 @@ use crate::read::view::View;
 use crate::request::{Idf, PointsSelector, SearchParams, SearchRequest, UpdateOp};
 use crate::schema::{Abilities, PayloadField, Schema, VectorField, VectorKind};
 use crate::settings::StrictMode;
+use crate::types::vector::Vector;
 use crate::types::{FieldKind, NamedVectors, PointId};
-use crate::vector::Vector;
 
 /// The strict mode of a collection that has it, as it is now.
 pub struct Strict {

@@ -8,20 +8,20 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ramlet_memory::{Consumer, Reservation};
 
+use super::shared::Shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::faults::locks::whole;
+use crate::faults::mutants;
+use crate::faults::panics::{caught, failed};
 use crate::jobs::backoff::Backoff;
 use crate::jobs::progress::Progress;
 use crate::limits::QUEUE_OPS_MAX;
-use crate::locks::whole;
-use crate::mutants;
-use crate::panics::{caught, failed};
 use crate::read::view::View;
 use crate::recall::monitor::RecallMonitor;
 use crate::request::{Completion, UpdateChain, UpdateOp, UpdateResult};
 use crate::residency::gate::Gate;
 use crate::segment::FileContext;
 use crate::settings::ExpiryAsOf;
-use crate::shared::Shared;
 use crate::write::writer::Writer;
 
 /// What an update costs in the queue beside its bytes: its entry and its completion.

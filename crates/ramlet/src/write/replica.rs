@@ -10,11 +10,11 @@ use ramlet_format::catalog;
 use ramlet_format::manifest;
 use ramlet_io::ReadFile;
 
-use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::read::lookup::Lookup;
 use crate::recovery::catalog::number_of;
+use crate::state::core::Core;
 use crate::write::group_commit::apply_followed;
 use crate::write::shared_log::{Followed, GroupLog};
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what each holder changes in one step: a queue, a list, a map of failures ([`whole`]) | goes on with it |
 //! | statistics ([`crate::recall::monitor`]), rows' numbers by id ([`crate::write::memtable`]) | doesn't trust it, and has them anew or from elsewhere |
-//! | a collection's writer ([`crate::core::Core::writer`]) | stops that collection's writes |
+//! | a collection's writer ([`crate::state::core::Core::writer`]) | stops that collection's writes |
 //! | the list of collections ([`crate::engine::Engine::names`]) | ends the process |
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

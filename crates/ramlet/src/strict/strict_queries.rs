@@ -1,13 +1,13 @@
 //! Strict mode for queries.
 
-use super::Scratch;
-use super::expression::Expression;
-use super::request::{Prefetch, QueryKind, QueryRequest, RecommendStrategy};
+use super::strict_checks::Strict;
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::query::Scratch;
+use crate::query::expression::Expression;
+use crate::query::request::{Prefetch, QueryKind, QueryRequest, RecommendStrategy};
 use crate::request::{QueryVector, SearchRequest};
-use crate::strict_checks::Strict;
-use crate::vector::Vector;
+use crate::types::vector::Vector;
 
 impl Strict {
     /// Checks a query with its prefetches; returns what it costs of the rate of reads.

@@ -9,11 +9,12 @@ use std::time::Duration;
 use ramlet_index::IndexScratch;
 use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
-use crate::core::Core;
+use super::core::Core;
 use crate::error::{Error, ErrorKind};
+use crate::faults::locks;
+use crate::faults::locks::whole;
 use crate::jobs::watch::Watch;
 use crate::limits::{FILL_SCRATCH, GROUP_BYTES, JOB_SCRATCH_MIN};
-use crate::locks::{self, whole};
 use crate::read::lookup::Lookup;
 use crate::write::log::LogSetup;
 use crate::write::shared_log::GroupLog;

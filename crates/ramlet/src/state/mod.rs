@@ -1,0 +1,4 @@
+//! State behind the handles: of each collection ([`core`]), and of the engine ([`shared`]).
+
+pub mod core;
+pub mod shared;
