@@ -8,27 +8,27 @@ use ramlet::{Collection, Engine};
 use ramlet_memory::Consumer;
 use tokio::sync::Semaphore;
 
-use crate::audit::Audit;
-use crate::auth::Keys;
-use crate::balancer::Balancer;
-use crate::damage::Damage;
+use crate::access::audit::Audit;
+use crate::access::auth::Keys;
 use crate::error::{ApiError, ApiResult};
-use crate::http2::Http2;
-use crate::issue::Known;
+use crate::guards::quotas::Quotas;
+use crate::guards::rates::Rates;
 use crate::limits;
-use crate::node::{Node, Role};
+use crate::nodes::node::{Node, Role};
+use crate::observability::damage::Damage;
+use crate::observability::issue::Known;
+use crate::observability::read_waits::ReadWaits;
+use crate::observability::refusals::Refusals;
+use crate::observability::slow_log::SlowLog;
+use crate::observability::stats::RequestStats;
+use crate::observability::steps::clock;
+use crate::observability::unindexed::Unindexed;
+use crate::observability::waits::Waits;
 use crate::options::{AllocatorStats, LogLevel, ServerOptions, SnapshotFetch};
-use crate::pool::spawn_blocking;
-use crate::quotas::Quotas;
-use crate::rates::Rates;
-use crate::read_waits::ReadWaits;
-use crate::refusals::Refusals;
-use crate::slow_log::SlowLog;
-use crate::stats::RequestStats;
-use crate::steps::clock;
-use crate::tls::Tls;
-use crate::unindexed::Unindexed;
-use crate::waits::Waits;
+use crate::threads::balancer::Balancer;
+use crate::threads::pool::spawn_blocking;
+use crate::transport::http2::Http2;
+use crate::transport::tls::Tls;
 
 /// The server's state: one per process, shared by all connections.
 pub struct App {

@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use ramlet::{BudgetBytes, ErrorKind};
 use ramlet_memory::OverBudget;
 
-use crate::inference::InferenceError;
 use crate::limits::RETRY_AFTER_SECONDS;
-use crate::refusals::Refusal;
+use crate::observability::refusals::Refusal;
+use crate::wire::inference::InferenceError;
 
 /// What the client gets instead of a result.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Every bound of the server, in one place.
 //!
-//! A limit that is about bytes of RAM is also an account of the ledger: see [`crate::admission`].
+//! A limit that is about bytes of RAM is also an account of the ledger: see [`crate::request::admission`].
 
 use std::time::Duration;
 

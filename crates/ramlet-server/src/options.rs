@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 use ramlet::Engine;
 use ramlet::plan::Machine;
 
-use crate::audit::Audit;
+use crate::access::audit::Audit;
 use crate::error::ApiResult;
 use crate::limits;
-use crate::node::Node;
-use crate::slow_log::SlowQuery;
-use crate::tls::Tls;
+use crate::nodes::node::Node;
+use crate::observability::slow_log::SlowQuery;
+use crate::transport::tls::Tls;
 
 /// Where gRPC is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,15 +10,15 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use tower_service::Service;
 
-use crate::admission::enter;
-use crate::answer::refuse;
+use crate::access::audit::Peer;
+use crate::access::audit_record::Subject;
+use crate::access::auth::Access;
+use crate::access::cors;
+use crate::answers::answer::refuse;
 use crate::app::App;
-use crate::audit::Peer;
-use crate::audit_record::Subject;
-use crate::auth::Access;
-use crate::cors;
-use crate::dispatch::dispatch;
 use crate::error::ApiError;
+use crate::request::admission::enter;
+use crate::request::dispatch::dispatch;
 use crate::routes::routes;
 
 /// The router over the table, for the server and for tests. A path that isn't there is looked for once more in its plain form.

@@ -2,10 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::answer::Answer;
-use crate::auth::Access::{Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
-use crate::body_rule::BodyRule;
-use crate::call::Call;
+use crate::access::auth::Access::{Manage, Public, Read, ReadFiles, ReadSome, Write, WriteFiles};
+use crate::answers::answer::Answer;
+use crate::bodies::body_rule::BodyRule;
 use crate::error::ApiResult;
 use crate::handlers::{
     aliases, cluster, collections, dashboard, facet, indexes, issues, logger, metrics, optimizations, plan,
@@ -13,7 +12,8 @@ use crate::handlers::{
     vector_names,
 };
 use crate::openapi;
-pub use crate::route::Route;
+use crate::request::call::Call;
+pub use crate::request::route::Route;
 
 macro_rules! route {
     ($method:literal $path:literal $access:ident $body:ident => $($handler:ident)::+ $(as $name:ident)?) => {

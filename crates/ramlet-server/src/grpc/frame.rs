@@ -13,13 +13,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::status;
-use crate::body_rule::BodyRule;
-use crate::decompress::{Encoding, decode};
+use crate::answers::pieces;
+use crate::answers::pieces::Pieces;
+use crate::bodies::body_rule::BodyRule;
+use crate::bodies::decompress::{Encoding, decode};
 use crate::error::{ApiError, ApiResult};
-use crate::growing_reservation::GrowingReservation;
 use crate::limits;
-use crate::pieces::{self, Pieces};
-use crate::pool::spawn_blocking;
+use crate::request::growing_reservation::GrowingReservation;
+use crate::threads::pool::spawn_blocking;
 
 /// Bytes before a message: whether it is compressed, and its length.
 pub const HEAD: usize = 5;

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use super::frame::{self, Messages, Sent};
 use super::{reflection, responses};
 use crate::app::App;
-use crate::body_rule::BodyRule;
+use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::growing_reservation::GrowingReservation;
+use crate::request::growing_reservation::GrowingReservation;
 
 /// Between two looks for a watcher.
 const PERIOD: Duration = Duration::from_secs(1);

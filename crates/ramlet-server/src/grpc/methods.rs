@@ -10,7 +10,7 @@ use super::node::Node;
 use super::requests::{self, DecodedRequest, Request};
 use super::responses::{self, Encode};
 use crate::error::{ApiError, ApiResult};
-use crate::route::Route;
+use crate::request::route::Route;
 use crate::routes::routes;
 
 /// Where points stand in a method's answer.

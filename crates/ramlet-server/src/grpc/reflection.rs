@@ -18,9 +18,9 @@ use tokio::sync::mpsc;
 use super::frame::{self, Messages, Sent};
 use super::responses;
 use crate::app::App;
-use crate::body_rule::BodyRule;
+use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::growing_reservation::GrowingReservation;
+use crate::request::growing_reservation::GrowingReservation;
 
 const NOT_FOUND: i32 = 5;
 const INVALID: i32 = 3;

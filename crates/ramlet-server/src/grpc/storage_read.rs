@@ -12,14 +12,14 @@ use ramlet_proto::Message;
 use ramlet_proto::qdrant::FileLengthRequest;
 
 use super::frame::Messages;
-use crate::admission::{admit, enter};
+use crate::access::audit_record::Subject;
+use crate::access::auth::Access;
 use crate::app::App;
-use crate::audit_record::Subject;
-use crate::auth::Access;
-use crate::body_rule::BodyRule;
+use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
-use crate::growing_reservation::GrowingReservation;
 use crate::limits;
+use crate::request::admission::{admit, enter};
+use crate::request::growing_reservation::GrowingReservation;
 
 /// The methods, and their names in the audit log.
 const METHODS: [(&str, &str); 7] = [

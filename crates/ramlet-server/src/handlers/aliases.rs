@@ -3,10 +3,10 @@
 use ramlet::AliasOp;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::request::call::Call;
 use crate::wire::name_rules::check_name;
 
 #[derive(Deserialize)]

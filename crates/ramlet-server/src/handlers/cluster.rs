@@ -6,11 +6,11 @@ use ramlet::{Engine, ShardInfo, ShardKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::app::now_micros;
-use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::node::Role;
+use crate::nodes::node::Role;
+use crate::request::call::Call;
 
 /// 405, in the API's words.
 fn standalone() -> ApiError {

@@ -4,9 +4,9 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 
 /// Nothing but our own files and our own answers: a name or a payload that found its way into the page as markup would still run nothing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \

@@ -4,10 +4,10 @@ use std::hash::{BuildHasher, RandomState};
 
 use ramlet::Matrix;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
+use crate::answers::out::Out;
 use crate::error::ApiResult;
-use crate::out::Out;
+use crate::request::call::Call;
 use crate::wire::facet::{WireFacet, WireMatrix, write_facet, write_offsets, write_pairs};
 
 /// `POST /collections/{collection}/facet`.

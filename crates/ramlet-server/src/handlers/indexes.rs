@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 use crate::wire::index::WireCreateIndex;
 
 /// `PUT /collections/{collection}/index`: answers when the index is built.

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiError;
 use crate::error::ApiResult;
-use crate::issue::Issue;
-use crate::issues::find;
-use crate::pool::spawn_blocking;
+use crate::observability::issue::Issue;
+use crate::observability::issues::find;
+use crate::request::call::Call;
+use crate::threads::pool::spawn_blocking;
 
 /// `GET /issues`: collections that are closed, whose writes have stopped, whose background work fails, whose files are damaged, or whose vectors have no index; fields that filters ask about
 /// without an index; a budget that is small for the data; a slow disk. Each until it is over.

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::LOG_LEVEL_BYTES;
+use crate::request::call::Call;
 
 /// `GET /logger`.
 pub async fn get(call: Call) -> ApiResult<Answer> {

@@ -7,19 +7,19 @@ use ramlet::{CollectionInfo, CollectionStatus, JOB_KINDS, JobTimes, MeasuredReca
 use ramlet_io::system::{process_counts, process_memory};
 
 use super::service::{API_VERSION, OWN_VERSION};
-use crate::answer::{Answer, text_of};
+use crate::answers::answer::{Answer, text_of};
+use crate::answers::out::Out;
 use crate::app::App;
-use crate::call::Call;
 use crate::error::ApiResult;
 use crate::handlers::telemetry::shown_name;
-use crate::issue::CODES;
 use crate::limits;
-use crate::node::Role;
-use crate::out::Out;
-use crate::refusals::REFUSALS;
-use crate::route::shown_path;
-use crate::stats::{BUCKETS_US, Count, Rows};
-use crate::waits::{Histogram, WAIT_BUCKETS_US};
+use crate::nodes::node::Role;
+use crate::observability::issue::CODES;
+use crate::observability::refusals::REFUSALS;
+use crate::observability::stats::{BUCKETS_US, Count, Rows};
+use crate::observability::waits::{Histogram, WAIT_BUCKETS_US};
+use crate::request::call::Call;
+use crate::request::route::shown_path;
 
 pub async fn metrics(call: Call) -> ApiResult<Answer> {
     let by_collection = call.request.query.boolean("per_collection")?.unwrap_or(false);

@@ -3,9 +3,9 @@
 use ramlet::{Collection, JobKind, JobStep, JobUnderWay};
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 use crate::wire::info::segment_uuid;
 
 /// Parts that are told only when `with` names them. Jobs are done one at a time for all collections. What was done isn't kept: nothing is ever listed as

@@ -6,9 +6,9 @@ use ramlet::plan::{Machine, Memory, PlanError, Spec, Wish, Wishes, plan};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
+use crate::request::call::Call;
 
 /// What isn't the specification itself. Everything else in the body is a field of [`Spec`], and wins over what the
 /// collection says.

@@ -2,11 +2,11 @@
 
 use ramlet::{PayloadSelector, PointId, VectorSelector};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
+use crate::answers::portions::Portions;
+use crate::answers::shown_parts::{Parts, fit};
 use crate::error::{ApiError, ApiResult};
-use crate::portions::Portions;
-use crate::shown_parts::{Parts, fit};
+use crate::request::call::Call;
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
 

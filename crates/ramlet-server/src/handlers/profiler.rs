@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 
 /// As the API answers without `limit`.
 const LIMIT: usize = 10;
@@ -17,7 +17,7 @@ pub async fn slow_requests(call: Call) -> ApiResult<Answer> {
         .map_or(LIMIT, |n| usize::try_from(n).unwrap_or(usize::MAX));
     let requests = call.app.slow.told(limit, query.get("request"));
     let watch = call.app.engine.watch();
-    let now = crate::steps::clock();
+    let now = crate::observability::steps::clock();
     let names = call.app.engine.names_by_id();
     let mut jobs = watch.jobs();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.took_ns));

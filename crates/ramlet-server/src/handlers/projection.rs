@@ -3,10 +3,10 @@
 use ramlet::{PointId, QueryKind, QueryRequest, Vector, VectorSelector};
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
+use crate::dashboard::projection::project;
 use crate::error::{ApiError, ApiResult};
-use crate::projection::project;
+use crate::request::call::Call;
 
 /// Points of a picture, and numbers of their vectors at most: the plane is found on a search thread, in tens of milliseconds.
 const SAMPLE: u64 = 300;

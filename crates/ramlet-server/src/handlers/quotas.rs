@@ -4,12 +4,12 @@ use ramlet::{Engine, QuotaConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::app::App;
-use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
-use crate::quotas::disk_percent;
-use crate::strict_guard::resident_percent;
+use crate::guards::quotas::disk_percent;
+use crate::guards::strict_guard::resident_percent;
+use crate::request::call::Call;
 
 /// `GET /quotas`.
 pub async fn get(call: Call) -> ApiResult<Answer> {

@@ -9,14 +9,14 @@ use ramlet::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
+use crate::answers::portions::Portions;
+use crate::answers::shown_parts::{Expected, Parts, fit, list_bytes};
 use crate::app::App;
-use crate::call::Call;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::portions::Portions;
-use crate::shown_parts::{Expected, Parts, fit, list_bytes};
-use crate::steps::{Searched, Steps};
+use crate::observability::steps::{Searched, Steps};
+use crate::request::call::Call;
 use crate::wire::query::{
     IntoGroups, IntoQuery, ParsedQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
     WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest,

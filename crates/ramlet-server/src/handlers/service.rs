@@ -5,10 +5,10 @@ use ramlet_io::system::{cgroup_memory_limit, cgroup_memory_usage, process_memory
 use ramlet_memory::RowKind;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::app::App;
-use crate::call::Call;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 
 /// The version of the API that is spoken: clients compare it with their own.
 pub const API_VERSION: &str = "1.20.0";

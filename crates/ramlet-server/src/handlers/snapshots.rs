@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
+use crate::answers::download::file_answer;
 use crate::app::now_micros;
-use crate::call::Call;
-use crate::download::file_answer;
+use crate::bodies::receive::receive;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::options::SnapshotFetch;
-use crate::receive::receive;
+use crate::request::call::Call;
 use crate::wire::name_rules::check_name;
 
 /// Query parameters of these routes: `wait` is true unless it is said to be false.

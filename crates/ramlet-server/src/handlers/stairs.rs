@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::pool::spawn_blocking;
-use crate::staircase;
+use crate::observability::staircase;
+use crate::request::call::Call;
+use crate::threads::pool::spawn_blocking;
 
 /// All collections that the key opens together.
 pub async fn stored(call: Call) -> ApiResult<Answer> {

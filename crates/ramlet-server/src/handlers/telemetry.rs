@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 
 use super::quotas::quota_telemetry;
 use super::service::API_VERSION;
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::app::App;
-use crate::call::Call;
 use crate::error::ApiResult;
 use crate::limits;
-use crate::route::shown_path;
-use crate::stats::{Count, Rows};
+use crate::observability::stats::{Count, Rows};
+use crate::request::call::Call;
+use crate::request::route::shown_path;
 use crate::wire::info::{config_json, optimizer_status, params_json, segment_uuid, status_name};
 
 pub async fn telemetry(call: Call) -> ApiResult<Answer> {

@@ -7,11 +7,11 @@ use ramlet::{Collection, ShardSelection, UpdateChain, UpdateOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::execute::{Queued, Updated};
 use crate::limits;
+use crate::request::call::Call;
+use crate::request::execute::{Queued, Updated};
 use crate::wire::points::{Change, WireUpsert};
 use crate::wire::selectors::WirePoints;
 use crate::wire::updates::{

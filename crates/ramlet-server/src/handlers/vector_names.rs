@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::answer::Answer;
-use crate::call::Call;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
+use crate::request::call::Call;
 use crate::wire::name_rules::check_vector_name;
 use crate::wire::vector_names::WireNewVector;
 

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
-use crate::auth::Access;
-use crate::body_rule::BodyRule;
+use crate::access::auth::Access;
+use crate::answers::answer::Answer;
+use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
 use crate::handlers::service::API_VERSION;
-use crate::route::{Route, shown_path};
+use crate::request::route::{Route, shown_path};
 use notation::{definitions, schema};
 
 const TYPES: &str = include_str!("types.txt");

@@ -3,7 +3,7 @@
 use ramlet::{Explained, SearchStage, StageUse, Stages};
 use serde_json::{Value, json};
 
-use crate::steps::{Searched, Steps, StepsUs};
+use crate::observability::steps::{Searched, Steps, StepsUs};
 
 /// `,"explain":...` to stand behind the result.
 pub fn beside_result(steps: &Steps, batch: bool) -> String {

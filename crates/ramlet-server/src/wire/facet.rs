@@ -5,8 +5,8 @@ use ramlet::{FacetHit, FacetRequest, FacetValue, Matrix, MatrixRequest, ShardSel
 use serde::Deserialize;
 
 use super::shard_key::WireShards;
+use crate::answers::out::Out;
 use crate::error::{ApiError, ApiResult};
-use crate::out::Out;
 
 const FACET_LIMIT: usize = 10;
 const MATRIX_SAMPLE: usize = 10;

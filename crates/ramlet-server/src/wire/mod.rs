@@ -9,6 +9,7 @@ pub mod facet;
 pub mod filter;
 pub mod has_value;
 pub mod index;
+pub mod inference;
 pub mod info;
 pub mod memory;
 pub mod name_rules;

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::WireFilter;
+use super::inference::Purpose;
 use super::shard_key::WireShards;
 use super::vector::{BatchVectors, VectorStruct, WireVector};
 use crate::error::{ApiError, ApiResult};
-use crate::inference::Purpose;
 
 /// What is to be done, and in which shards.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use ramlet::{DEFAULT_VECTOR, MultiVector, NamedVectors, SparseVector, Vector};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::inference::{Inference, InferenceKind, InputVector, Purpose};
 use crate::error::{ApiError, ApiResult};
-use crate::inference::{Inference, InferenceKind, InputVector, Purpose};
 use crate::limits::VECTOR_SIZE_MAX;
 
 thread_local! {

@@ -16,7 +16,7 @@ use ramlet_proto::{Shape, qdrant as q};
 use super::node::{Fields, Node};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::params::QueryParams;
+use crate::request::params::QueryParams;
 
 /// A decoded request: what a route's handler takes.
 pub struct DecodedRequest {

@@ -6,7 +6,7 @@ use ramlet::{PointId, QueryVector};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::error::ApiResult;
-use crate::inference::Purpose;
+use crate::wire::inference::Purpose;
 use crate::wire::vector::{WireVector, vector_of_map, vector_of_seq};
 
 /// A vector or an id, as it came.

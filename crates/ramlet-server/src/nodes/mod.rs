@@ -1,0 +1,6 @@
+//! Nodes over one shared log: roles, changes of collections in the log, requests sent to the owner.
+
+pub mod changes;
+pub mod forward;
+pub mod forwarder;
+pub mod node;
