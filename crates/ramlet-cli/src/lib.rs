@@ -2,34 +2,15 @@
 
 mod about;
 mod args;
-mod audit_settings;
-mod check_directory;
-mod descriptors;
-mod explain;
-mod health;
+mod commands;
 mod import;
-mod log_lines;
-mod machine;
 mod output;
-mod panics;
-mod plan;
-mod profile;
-mod redirect;
-mod salvage;
-mod samples;
-mod search;
 mod serve;
 mod serve_settings;
+mod serving;
 mod settings;
-mod snapshot_commands;
-mod snapshots;
-mod stairs;
 #[cfg(feature = "store")]
 mod store;
-mod supervisor;
-mod text_schema;
-mod tls_settings;
-mod top;
 /// Sizes as people write them.
 mod size {
     pub use ramlet_bench::ByteSize;
@@ -42,6 +23,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use args::{Cli, Command};
+use commands::{check_directory, health, machine, plan, salvage, search, snapshot_commands, top};
 use output::note;
 
 #[doc(hidden)]

@@ -17,19 +17,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, ServeArgs};
-use crate::descriptors;
-use crate::log_lines::JsonLines;
 use crate::output::{many, say};
-use crate::panics;
-use crate::profile;
 use crate::serve_settings::Settings;
+use crate::serving::descriptors;
+use crate::serving::log_lines::JsonLines;
+use crate::serving::panics;
+use crate::serving::profile;
+use crate::serving::snapshots;
+use crate::serving::supervisor;
 use crate::settings::Sources;
+use crate::settings::tls_settings::TlsFiles;
 use crate::size::ByteSize;
-use crate::snapshots;
 #[cfg(feature = "store")]
 use crate::store::{forward, node, restore};
-use crate::supervisor;
-use crate::tls_settings::TlsFiles;
 
 /// Threads of the engine beside the search slots: writer and jobs.
 const ENGINE_THREADS: usize = 2;

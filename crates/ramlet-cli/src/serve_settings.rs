@@ -12,10 +12,10 @@ use ramlet_memory::BudgetRequest;
 use ramlet_server::{GrpcPort, SlowQuery};
 
 use crate::args::{self, NodeRole, ServeArgs, SnapshotsStorage};
-use crate::audit_settings::AuditSettings;
+use crate::settings::audit_settings::AuditSettings;
+use crate::settings::tls_settings::TlsFiles;
 use crate::settings::{Found, Sources};
 use crate::size::ByteSize;
-use crate::tls_settings::TlsFiles;
 
 /// All settings of a server, decided.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use super::interrupt;
 use super::source::Layout;
 use crate::args::{Datatype, Distance};
 use crate::output::note;
-use crate::redirect::followed;
-use crate::tls_settings;
+use crate::serving::redirect::followed;
+use crate::settings::tls_settings;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that merges may keep an upsert waiting, but not for longer than this.
@@ -589,7 +589,7 @@ impl CollectionState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redirect::tests::{peer, text, to};
+    use crate::serving::redirect::tests::{peer, text, to};
 
     #[test]
     fn sentences() {

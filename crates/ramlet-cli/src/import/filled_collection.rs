@@ -10,8 +10,8 @@ use super::api::{Api, CollectionState};
 use super::source::{Layout, Source};
 use super::value_range::ValueRange;
 use crate::args::{Datatype, Distance, ImportArgs};
+use crate::commands::text_schema::{difference, text_schema};
 use crate::output::note;
-use crate::text_schema::{difference, text_schema};
 
 /// Points that replaced others are never counted: the count is final soon.
 const SETTLED_AFTER: Duration = Duration::from_millis(500);

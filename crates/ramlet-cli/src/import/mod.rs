@@ -40,8 +40,8 @@ use indicatif::HumanCount;
 use ramlet_bench::json;
 
 use crate::args::{Ids, ImportArgs};
+use crate::commands::stairs;
 use crate::output::{self, note};
-use crate::stairs;
 use api::Api;
 use byte_input::is_stdin;
 use filled_collection::FilledCollection;

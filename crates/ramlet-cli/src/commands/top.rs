@@ -9,10 +9,10 @@ use ramlet_bench::api::collection_path;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
+use super::samples::{Sample, buckets, quantile, samples, since, sum};
 use crate::args::TopArgs;
 use crate::import::api::Api;
 use crate::output::{self, many, shown};
-use crate::samples::{Sample, buckets, quantile, samples, since, sum};
 
 /// Running jobs and consumers of memory that are shown.
 const JOBS_SHOWN: usize = 5;

@@ -46,7 +46,7 @@ mod tests {
             .find(|line| line.contains("'search'"))
             .expect("a line");
         assert!(
-            line.starts_with("thread 'search' panicked at crates/ramlet-cli/src/panics.rs:"),
+            line.starts_with("thread 'search' panicked at crates/ramlet-cli/src/serving/panics.rs:"),
             "{line}"
         );
         assert!(line.ends_with(": 3 of 2") && !line.contains('\n'), "{line}");

@@ -8,11 +8,11 @@ use ramlet_bench::api::collection_path;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
+use super::explain;
+use super::text_schema::{difference, text_schema};
 use crate::args::{Mode, SearchArgs, TextTokenizer};
-use crate::explain;
 use crate::import::api::Api;
 use crate::output::{self, note, shown};
-use crate::text_schema::{difference, text_schema};
 
 /// Characters of a text that are shown, with the first of the words among them.
 const SNIPPET_CHARS: usize = 200;

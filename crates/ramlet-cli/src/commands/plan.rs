@@ -15,8 +15,8 @@ use ramlet_io::{Backend, open_best};
 
 use crate::args::{self, PlanArgs};
 use crate::output::{self, note};
-use crate::profile;
 use crate::serve_settings::data_directory;
+use crate::serving::profile;
 use crate::settings::Sources;
 use crate::size::ByteSize;
 

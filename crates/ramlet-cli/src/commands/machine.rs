@@ -10,8 +10,8 @@ use ramlet_io::{Backend, open_best};
 
 use crate::args::MachineArgs;
 use crate::output::{self, note};
-use crate::profile;
 use crate::serve_settings::data_directory;
+use crate::serving::profile;
 use crate::settings::Sources;
 
 /// The group that is the engine's own probe.

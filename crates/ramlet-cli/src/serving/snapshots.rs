@@ -13,13 +13,13 @@ use ramlet_server::{ApiError, SnapshotFetch, collection_name_fault, limits};
 use ureq::Agent;
 use ureq::http::uri::InvalidUri;
 
+use super::redirect::followed;
 use crate::args::ServeArgs;
 #[cfg(feature = "store")]
 use crate::output::say;
 use crate::output::{self, many, note};
-use crate::redirect::followed;
 use crate::serve_settings::Settings;
-use crate::tls_settings;
+use crate::settings::tls_settings;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Silence of the other server.
@@ -194,7 +194,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::redirect::tests::{peer, text, to};
+    use crate::serving::redirect::tests::{peer, text, to};
 
     /// What the URL gives.
     fn fetched(port: u16, path: &str, silence: Duration) -> Result<String, String> {
