@@ -7,6 +7,7 @@ use ramlet_memory::ReclaimableBuf;
 
 use super::{begin_filling, replace_segment};
 use crate::error::Result;
+use crate::limits::FILL_SCRATCH;
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
 use crate::read::lookup::Lookup;
 use crate::segment::{KeptWhole, ResidentFiles, Segment, SegmentView, VectorColumn};
@@ -33,16 +34,28 @@ struct FillCandidates {
 }
 
 impl FillCandidates {
-    fn of(core: &Core, what: CacheFill) -> FillCandidates {
+    /// Before the job that reads them begins: what it takes itself is no room. (A level that lacked no more than that was found again and again, and never
+    /// came: two reads a search of 20,000 x 384 in 24 MB, for good.)
+    fn ahead(core: &Core, what: CacheFill) -> FillCandidates {
+        FillCandidates::of(core, what, FILL_SCRATCH)
+    }
+
+    /// For a job under way.
+    fn now(core: &Core, what: CacheFill) -> FillCandidates {
+        FillCandidates::of(core, what, 0)
+    }
+
+    fn of(core: &Core, what: CacheFill, scratch: u64) -> FillCandidates {
         let caches = &core.file_context.caches;
         FillCandidates {
             what,
             room: VectorRoom {
                 caches: caches.clone(),
                 for_writers: what == CacheFill::All,
+                scratch,
             },
-            whole: room_for_whole(caches),
-            kept: kept_whole(core, &core.view.load().segments),
+            whole: room_for_whole(caches).saturating_sub(scratch),
+            kept: kept_in(core, &core.view.load().segments, scratch),
         }
     }
 
@@ -60,11 +73,16 @@ impl FillCandidates {
         self.what == CacheFill::All && segment.could_fill(self.kept, self.whole)
     }
 
+    /// Ids of a few bytes a row spare a read a hit, whatever else is there.
+    fn takes_ids(&self, core: &Core, segment: &Segment) -> bool {
+        self.what == CacheFill::All && segment.could_take_ids(&core.file_context)
+    }
+
     fn any(&self, core: &Core) -> bool {
         let writer = core.writer();
         let due = |segment: &Segment| {
             let mut columns = segment.columns();
-            self.fills(segment) || columns.any(|column| self.wants(column))
+            self.takes_ids(core, segment) || self.fills(segment) || columns.any(|column| self.wants(column))
         };
         writer.segments.iter().any(|view| due(&view.segment))
     }
@@ -80,17 +98,21 @@ pub fn rank_rests(segments: &[SegmentView], caches: &Caches) {
 
 /// Takes more of one vector of a segment into RAM that has become free; false when there is none to take, or no room.
 pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
-    if !FillCandidates::of(core, what).any(core) {
+    if !FillCandidates::ahead(core, what).any(core) {
         return Ok(false);
     }
     let mut arena = begin_filling(core)?;
     // Another job may have taken the room while this one waited.
-    let due = FillCandidates::of(core, what);
+    let due = FillCandidates::now(core, what);
     let (segments, schema) = {
         let writer = core.writer();
         (writer.segments.clone(), writer.schema.clone())
     };
     for view in &segments {
+        let io = &mut arena.lookup.io;
+        if due.takes_ids(core, &view.segment) && view.segment.take_ids(&core.file_context, io)? {
+            return Ok(true);
+        }
         for column in view.segment.columns().filter(|column| due.wants(column)) {
             let io = &mut arena.lookup.io;
             if column.restore(&due.room, io)? > 0 {
@@ -118,12 +140,12 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
 
 /// Whether more would go to RAM than went by now.
 pub fn lacks_ram(core: &Core) -> bool {
-    FillCandidates::of(core, CacheFill::All).any(core)
+    FillCandidates::ahead(core, CacheFill::All).any(core)
 }
 
 /// Whether vectors would be served from RAM that lack room now, if somebody gave up so many bytes.
 pub fn would_gain(core: &Core, bytes: u64) -> bool {
-    let due = FillCandidates::of(core, CacheFill::All);
+    let due = FillCandidates::ahead(core, CacheFill::All);
     let room = |rank| due.room.for_rank(rank) + bytes;
     let view = core.view.load();
     let mut columns = view.segments.iter().flat_map(|view| view.segment.columns());
@@ -143,13 +165,13 @@ pub fn would_save_reads(core: &Core) -> bool {
 }
 
 fn spare_of<'s>(core: &Core, segments: &'s [SegmentView]) -> Option<Spare<'s>> {
-    let room = core.file_context.caches.room();
+    let room = core.file_context.caches.room().saturating_sub(FILL_SCRATCH);
     let all = || segments.iter().map(|view| view.segment.as_ref());
     let mut columns = all().flat_map(Segment::columns);
     if let Some(column) = columns.find(|column| column.would_save_reads(room)) {
         return Some(Spare::Codes(column));
     }
-    let kept = kept_whole(core, segments);
+    let kept = kept_in(core, segments, FILL_SCRATCH);
     let payloads = all().find(|segment| segment.would_save_reads(kept, room));
     payloads.map(|segment| Spare::Payloads(segment, kept))
 }
@@ -178,8 +200,14 @@ fn whole_files(segments: &[SegmentView]) -> (Vec<(ResidentFiles, u64)>, u64) {
 
 /// Which of a collection's files are kept in RAM as a whole, with what is there for that.
 pub(super) fn kept_whole(core: &Core, segments: &[SegmentView]) -> KeptWhole {
+    kept_in(core, segments, 0)
+}
+
+/// The same where so many bytes will be taken first.
+fn kept_in(core: &Core, segments: &[SegmentView], scratch: u64) -> KeptWhole {
     let (files, held) = whole_files(segments);
-    KeptWhole::of(files, room_for_whole(&core.file_context.caches) + held)
+    let room = room_for_whole(&core.file_context.caches).saturating_sub(scratch);
+    KeptWhole::of(files, room + held)
 }
 
 /// Room for files as a whole, if records make way for them.

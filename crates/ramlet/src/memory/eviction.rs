@@ -251,22 +251,26 @@ pub struct VectorRoom {
     pub caches: Arc<Caches>,
     /// Whether what others may ask for soon is left to them.
     pub for_writers: bool,
+    /// Bytes that whoever takes it will take first.
+    pub scratch: u64,
 }
 
 impl VectorRoom {
     /// For what ranks so, with what makes way for it.
     pub fn for_rank(&self, rank: EvictionRank) -> u64 {
-        match self.for_writers {
+        let room = match self.for_writers {
             true => self.caches.room_for(rank),
             false => self.caches.consumer.available() + self.caches.below(rank),
-        }
+        };
+        room.saturating_sub(self.scratch)
     }
 
     fn free(&self) -> u64 {
-        match self.for_writers {
+        let free = match self.for_writers {
             true => self.caches.room(),
             false => self.caches.consumer.available(),
-        }
+        };
+        free.saturating_sub(self.scratch)
     }
 
     /// What ranks below makes way until so many bytes are free, as far as it goes; what may be taken then.

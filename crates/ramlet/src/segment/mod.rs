@@ -8,6 +8,7 @@ mod by_tenant;
 mod calibration;
 pub mod deletes;
 mod files;
+mod ids_in_ram;
 pub mod indexable;
 mod indexes;
 mod job;
@@ -35,13 +36,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ramlet_format::FileCrc;
 use ramlet_format::bitmap;
-use ramlet_format::bloom::{Bloom, hash64};
 use ramlet_format::component::Component;
 use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, RecordCache, Storage};
-use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation};
+use ramlet_memory::{AnonBuf, ReclaimableBuf};
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, build, field_rows, note_field_rows};
@@ -66,7 +66,7 @@ pub use text::{
 };
 pub use vectors::{CachedFile, RECALL, VectorColumn, check_pinned};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::faults::mutants;
 use crate::limits::SEGMENT_FILE_BYTES;
 use crate::memory::eviction::{Caches, EvictionRank};
@@ -76,7 +76,7 @@ use crate::segment::layout::is_rest;
 use crate::settings::Placement;
 use crate::types::{FieldKind, PointId};
 use files::{Cacheable, RowsFile, bad};
-use numbers::{Packed, Packer};
+use ids_in_ram::IdsInRam;
 
 /// A segment, opened.
 pub struct Segment {
@@ -91,10 +91,8 @@ pub struct Segment {
 /// What never changes of a segment.
 struct Body {
     row_ids: RowsFile,
-    /// Ids and versions by row, if they are all numbers and there is room.
-    numbers: Option<[Packed; 2]>,
     ids: TableFile,
-    id_filter: Option<(Bloom, Reservation)>,
+    ids_in_ram: IdsInRam,
     payload: RecordsFile,
     /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`EvictionRank::Spare`].
     in_part: AtomicBool,
@@ -157,11 +155,11 @@ impl Segment {
         let row_ids = RowsFile::open(file_context, id, one(Component::RowIds)?, io)?;
         let mut ids = TableFile::open(file_context, id, one(Component::Ids)?, io)?;
         ids.make_cacheable(file_context, EvictionRank::Payloads);
-        let id_filter = open_filter(file_context, id, one(Component::IdFilter)?)?;
         let mut payload = RecordsFile::open(file_context, id, one(Component::Payload)?, io)?;
         payload.make_cacheable(file_context, EvictionRank::Payloads);
         payload.code(file_context, io);
-        let numbers = pack_numbers(&row_ids, file_context, io);
+        let filter_file = one(Component::IdFilter)?;
+        let ids_in_ram = IdsInRam::open(id, filter_file, &row_ids, file_context, io)?;
         let (mut vectors, mut fields, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for file in &entry.files {
             match file.component {
@@ -198,9 +196,8 @@ impl Segment {
         }
         let body = Body {
             row_ids,
-            numbers,
             ids,
-            id_filter,
+            ids_in_ram,
             payload,
             spent: AtomicU64::new(0),
             stays: AtomicBool::new(false),
@@ -417,12 +414,7 @@ impl Segment {
         if key.as_slice() < &first[..id_of(first)] || key.as_slice() > &last[..id_of(last)] {
             return Ok(None);
         }
-        if self
-            .body
-            .id_filter
-            .as_ref()
-            .is_some_and(|(filter, _)| !filter.may_contain(hash64(&key)))
-        {
+        if self.body.ids_in_ram.has_not(&key) {
             return Ok(None);
         }
         let mut found = None;
@@ -452,13 +444,23 @@ impl Segment {
         })
     }
 
+    /// Whether there is room now for ids that found none when the segment was opened.
+    pub fn could_take_ids(&self, file_context: &FileContext) -> bool {
+        self.body.ids_in_ram.could_take(file_context)
+    }
+
+    /// Takes them into RAM; whether some came.
+    pub fn take_ids(&self, file_context: &FileContext, io: &mut IoContext) -> Result<bool> {
+        let Body {
+            row_ids, ids_in_ram, ..
+        } = self.body.as_ref();
+        ids_in_ram.take(self.id(), row_ids, file_context, io)
+    }
+
     /// (id, version) of a row. One read, unless they are in RAM.
     pub fn row_id(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<(PointId, u64)> {
-        let number = |column: &Packed| column.get(row);
-        if let Some([ids, versions]) = &self.body.numbers
-            && let (Some(id), Some(version)) = (number(ids), number(versions))
-        {
-            return Ok((PointId::Num(id), version));
+        if let Some(found) = self.body.ids_in_ram.row_id(row) {
+            return Ok(found);
         }
         let bytes = self.body.row_ids.row(u64::from(row), io, buf)?;
         build::decode_row_id(bytes)
@@ -652,23 +654,21 @@ impl Segment {
 
     /// (name, kind, heap bytes, bytes of RAM beside, disk bytes) of everything but vectors.
     pub fn tables(&self, schema: &Schema) -> Vec<(String, &'static str, u64, u64, u64)> {
-        let filter = self.body.id_filter.as_ref().map_or(0, |(_, held)| held.bytes());
-        let columns = self.body.numbers.iter().flatten();
-        let numbers = columns.map(Packed::bytes).sum();
+        let ids = &self.body.ids_in_ram;
         let mut out = vec![
             (
                 "ids".to_string(),
                 "rows",
-                numbers,
+                ids.numbers_bytes(),
                 0,
                 self.body.row_ids.file.len(),
             ),
             (
                 "ids".to_string(),
                 "sorted",
-                self.body.ids.heap_bytes() + filter,
+                self.body.ids.heap_bytes() + ids.filter_bytes(),
                 self.body.ids.cached_bytes(),
-                self.body.ids.disk_bytes() + filter,
+                self.body.ids.disk_bytes() + ids.filter_disk_bytes(),
             ),
             (
                 "payload".to_string(),
@@ -774,46 +774,6 @@ fn read_into(storage: &dyn Storage, entry: &FileEntry, out: &mut [u8]) -> Result
             entry.crc
         )),
     }
-}
-
-/// Ids and versions by row, packed. None where some id isn't a number, or where they take more than what segments can't be
-/// read without leaves. What can't be read is reported by whoever reads it.
-fn pack_numbers(row_ids: &RowsFile, file_context: &FileContext, io: &mut IoContext) -> Option<[Packed; 2]> {
-    let packer = || Packer::new(&file_context.metadata.waiting(), file_context.spare_bytes() / 2).ok();
-    let (mut ids, mut versions) = (packer()?, packer()?);
-    let packed = row_ids.for_each(io, &mut |_, bytes| {
-        let fits = match build::decode_row_id(bytes) {
-            Some((PointId::Num(id), version)) => ids.push(id) && versions.push(version),
-            _ => false,
-        };
-        match fits {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::OverBudget, "ids stay on disk")),
-        }
-    });
-    packed.ok()?;
-    Some([ids.finish()?, versions.finish()?])
-}
-
-fn open_filter(
-    file_context: &FileContext,
-    segment: u64,
-    entry: &FileEntry,
-) -> Result<Option<(Bloom, Reservation)>> {
-    // Without RAM for the filter, ids are looked up in the table: a read more, nothing wrong.
-    // Not where that would be data which every search needs.
-    if entry.bytes > file_context.caches.consumer.cap() / 24 {
-        return Ok(None);
-    }
-    // Twice, while it is read and parsed.
-    let Some(mut reservation) = file_context.spare(2 * entry.bytes) else {
-        return Ok(None);
-    };
-    let bytes = read_whole(file_context.storage.as_ref(), entry)?;
-    let bloom =
-        Bloom::parse(names::seed(segment, entry.component), &bytes).map_err(|e| bad(&entry.name, e))?;
-    reservation.shrink_to(bloom.heap_bytes() as u64);
-    Ok(Some((bloom, reservation)))
 }
 
 /// The deleted rows that a manifest names.

@@ -494,6 +494,39 @@ fn what_is_left_beside_extended_codes_spares_reads() {
     assert_eq!(spare(&filled), (piece, fewer));
 }
 
+/// An engine in whose memory somebody else leaves so many bytes when it is opened.
+fn opened_beside(storage: &Arc<dyn Storage>, budget: BudgetTable, left: u64) -> (Arc<Engine>, Reservation) {
+    let ledger = Ledger::new(budget.ledger_limit());
+    let other = ledger.consumer("test", u64::MAX);
+    let held = other.reserve(other.available() - left).expect("it is free");
+    let options = EngineOptions {
+        ledger,
+        budget,
+        ..options(64 * MB)
+    };
+    (Engine::open(storage.clone(), options).expect("opens"), held)
+}
+
+/// The filter of ids and their numbers, a few bytes a row, find no room while a segment is opened: they come later.
+#[test]
+fn ids_that_found_no_room_come_later() {
+    let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+    drop(filled_of(DIM, 64 * MB, storage.clone()));
+    let (engine, held) = opened_beside(&storage, searching_budget(16_000_000), 3_500_000);
+    let collection = engine.collection("c").expect("is there");
+    let heap = || {
+        let memory = collection.info().memory.into_iter();
+        let ids = memory.filter(|part| part.component == "ids");
+        ids.map(|part| part.heap_bytes).collect::<Vec<_>>()
+    };
+    let before = heap();
+    drop(held);
+    collection.wait_idle().expect("nothing fails");
+    let after = heap();
+    let is_more = before.iter().zip(&after).all(|(before, after)| before < after);
+    assert!(before[0] == 0 && is_more, "{before:?}, then {after:?}");
+}
+
 /// Payload indexes and positions come to RAM where there is room; not those whose settings say that they stay on disk.
 #[test]
 fn what_filters_read_is_cached() {
