@@ -2,7 +2,7 @@
 
 use ramlet_kernels::{INTERLEAVED_CODES, INTERLEAVED_QUAD, InterleavedBall, Kernels, interleaved_bytes};
 
-use super::prune::{Compared, squares};
+use super::compared::{Compared, squares};
 
 /// Records compared by one call of the kernels: interleaved blocks that are in flight at once, several times.
 const AT_ONCE: usize = 12 * INTERLEAVED_CODES;

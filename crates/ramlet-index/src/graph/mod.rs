@@ -20,6 +20,7 @@ mod calibrate;
 mod candidates;
 mod clusters;
 mod code;
+mod compared;
 mod expected;
 mod inlined;
 mod interleaved;

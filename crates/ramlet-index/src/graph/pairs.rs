@@ -4,9 +4,10 @@ use std::sync::Mutex;
 
 use ramlet_kernels::kernels;
 
+use super::compared::Compared;
 use super::interleaved::{Interleaved, Near, QUERIES};
 use super::links::NONE;
-use super::prune::{Compared, Pruning, half, reach};
+use super::prune::{Pruning, half, reach};
 use crate::error::Result;
 
 /// Candidates of a record; a row may have several records.

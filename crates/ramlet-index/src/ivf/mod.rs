@@ -30,6 +30,7 @@ mod probe_threshold;
 mod product_query;
 mod products;
 mod ranked;
+mod ranking;
 mod read_sq8;
 mod rebalance;
 mod recalibrate;

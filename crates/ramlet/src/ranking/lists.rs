@@ -6,19 +6,20 @@
 
 use ramlet_index::TopK;
 use ramlet_io::{IoContext, SearchStage};
-use ramlet_memory::{AnonBuf, Reservation};
+use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
+use super::asked::{Named, Ranked};
 use super::bm25::{Weights, folded_length};
 use super::cursor::{LengthsOf, Reading};
 use super::payloads::Counted;
+use super::posting_lists::{Eligible, PostingLists, bound};
 use super::pruned::rank_pruned;
-use super::search::{Named, Ranked};
 use super::statistics::Statistics;
 use super::words::Words;
 use crate::error::Result;
 use crate::read::lookup::Lookup;
-use crate::read::matching::{Candidates, candidates, row_matches};
+use crate::read::matching::{Candidates, candidates};
 use crate::read::sums::Sums;
 use crate::request::Explained;
 use crate::segment::{Gone, ListPart, SegmentView, TextColumn};
@@ -30,47 +31,6 @@ const WINDOW_BYTES: u64 = Sums::BYTES + WINDOW as u64 * 4;
 const POSTINGS_PER_ROW: u64 = 256;
 /// Rows of lists, and deleted rows, up to which deleted rows are counted out.
 const COUNTED_ROWS: u64 = 1 << 12;
-/// What a bound is raised by, so that rounding never hides a row.
-const SLACK: f64 = 1.0 + 1e-6;
-
-/// The posting lists of a query's words in one segment, by term.
-pub struct PostingLists {
-    pub parts: Vec<Vec<ListPart>>,
-    _held: Reservation,
-}
-
-impl PostingLists {
-    /// Parts of the longest list.
-    fn longest(&self) -> usize {
-        self.parts.iter().map(Vec::len).max().unwrap_or(0)
-    }
-
-    /// Rows of all lists together.
-    fn postings(&self) -> u64 {
-        let parts = self.parts.iter().flatten();
-        parts.map(|part| u64::from(part.rows)).sum()
-    }
-
-    fn read(words: &Words<'_>, column: &TextColumn, lookup: &mut Lookup) -> Result<PostingLists> {
-        let Lookup { io, buf, rare, .. } = lookup;
-        let mut held = rare.reserve(0)?;
-        let mut parts = Vec::with_capacity(words.len());
-        for word in words.iter() {
-            let mut list = Vec::new();
-            column.parts(word, io, buf, &mut |part| {
-                if list.len() == list.capacity() {
-                    let more = list.capacity().max(4);
-                    held.grow(more as u64 * ListPart::BYTES)?;
-                    list.reserve_exact(more);
-                }
-                list.push(part);
-                Ok(())
-            })?;
-            parts.push(list);
-        }
-        Ok(PostingLists { parts, _held: held })
-    }
-}
 
 /// Adds the texts of a segment, and finds the posting lists of the words. Rows that were deleted since the segment was written are
 /// counted out where that is little work; else they count until it is written anew.
@@ -143,11 +103,6 @@ fn count_gone(segment: &SegmentView, column: &TextColumn, lookup: &mut Lookup) -
 struct Window {
     sums: Sums,
     lengths: Vec<u32>,
-}
-
-/// The distance of the best that a sum may become.
-pub fn bound(sum: f64, more: f64) -> f32 {
-    -(((sum + more) * SLACK) as f32)
 }
 
 /// A segment's search under way.
@@ -223,46 +178,6 @@ fn most_of(weights: &Weights, lists: &PostingLists) -> Vec<f64> {
         of_parts.fold(0.0, f64::max)
     });
     most.collect()
-}
-
-/// The rows of a segment that may be hits.
-pub struct Eligible<'a> {
-    asked: &'a Ranked<'a>,
-    segment: &'a SegmentView,
-    /// That indexes of the filter name, and that are asked for; `None`: all.
-    rows: Option<RoaringBitmap>,
-    recheck: bool,
-}
-
-impl Eligible<'_> {
-    pub fn rows_of_segment(&self) -> u32 {
-        self.segment.segment.rows()
-    }
-
-    pub fn is_there(&self, row: u32) -> bool {
-        !self.segment.deletes.contains(row) && self.rows.as_ref().is_none_or(|rows| rows.contains(row))
-    }
-
-    /// Asks the payload where the indexes don't know.
-    pub fn matches(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
-        match self.recheck {
-            true => self.matches_all(row, io, buf),
-            false => Ok(true),
-        }
-    }
-
-    /// Asks the payload, whatever is known.
-    pub fn matches_all(&self, row: u32, io: &mut IoContext, buf: &mut AnonBuf) -> Result<bool> {
-        match self.asked.filter {
-            Some(filter) => {
-                let before = io.enter(SearchStage::Payloads);
-                let matches = row_matches(&self.asked.view.schema, self.segment, row, filter, io, buf);
-                io.enter(before);
-                matches
-            }
-            None => Ok(true),
-        }
-    }
 }
 
 /// Ranks a segment by its lists.

@@ -6,6 +6,7 @@
 //! All strings at a field's path are one text, as they are for text conditions. Segments and memtables compute the same score to
 //! the bit, so a flush changes no order.
 
+mod asked;
 mod bm25;
 mod cursor;
 mod excerpt;
@@ -14,16 +15,18 @@ mod lists;
 mod memtable_postings;
 mod memtable_texts;
 mod payloads;
+mod posting_lists;
 mod pruned;
 mod search;
 mod statistics;
 mod terms;
 mod words;
 
+pub use asked::Ranked;
 pub use bm25::Bm25Params;
 pub use bm25::folded_length;
 pub use highlight::{Marked, fragments_of};
 pub use memtable_postings::{MemtableHit, MemtablePostings, MemtablePostingsWriter};
 pub use memtable_texts::{Kept, MemtableTexts, count_in, hash_in};
-pub use search::{Ranked, rank};
+pub use search::rank;
 pub use terms::Terms;

@@ -9,7 +9,7 @@ use ramlet_memory::AnonBuf;
 
 use super::bm25::Weights;
 use super::cursor::{CachedViews, Cursor, END, LengthsOf, Reading, bounds_of};
-use super::lists::{Eligible, PostingLists, bound};
+use super::posting_lists::{Eligible, PostingLists, bound};
 use super::words::Words;
 use crate::error::Result;
 use crate::read::lookup::Lookup;

@@ -3,38 +3,24 @@
 use ramlet_index::TopK;
 use ramlet_io::{SearchStage, Stages};
 use ramlet_memory::Reservation;
-use roaring::RoaringBitmap;
 
-use super::bm25::{Bm25Params, Weights, folded_length};
-use super::lists::{PostingLists, count_lists, rank_lists};
+use super::asked::{Named, Ranked};
+use super::bm25::{Weights, folded_length};
+use super::lists::{count_lists, rank_lists};
 use super::memtable_postings::MemtableHit;
 use super::payloads::Counted;
+use super::posting_lists::PostingLists;
 use super::statistics::Statistics;
-use super::terms::Terms;
 use super::words::Words;
 use crate::error::Result;
-use crate::filter::{CompiledFilter, FieldWords};
+use crate::filter::FieldWords;
 use crate::payload::Path;
 use crate::read::lookup::Lookup;
 use crate::read::matching::{BitmapHold, matching_rows};
-use crate::read::view::{Place, View};
+use crate::read::view::Place;
 use crate::request::{Explained, SearchCost};
-use crate::schema::PayloadField;
 use crate::segment::SegmentView;
-use crate::text::TextField;
 use crate::write::memtable::MemtableView;
-
-/// A ranking, the same for all parts of a view.
-pub struct Ranked<'a> {
-    pub view: &'a View,
-    pub field: &'a PayloadField,
-    pub text: &'a TextField,
-    pub terms: &'a Terms,
-    pub params: Bm25Params,
-    pub filter: Option<&'a CompiledFilter>,
-    /// The only points that are asked for; `None`: all.
-    pub among: Option<&'a [Place]>,
-}
 
 /// What a memtable has of the words.
 struct MemtableMatches {
@@ -138,9 +124,6 @@ pub fn rank(
     }
     Ok(cost)
 }
-
-/// Rows of a part, and what is held for them.
-pub(super) type Named = Option<(RoaringBitmap, BitmapHold)>;
 
 impl Ranked<'_> {
     /// Of the points that are asked for, the rows of one part, which has so many; `None`: all of them.

@@ -18,6 +18,7 @@ pub mod layout;
 mod merge_tests;
 mod names;
 mod numbers;
+mod part_rows;
 mod parts;
 mod records;
 mod refusals;

@@ -7,11 +7,8 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedPlace};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::AnonBuf;
 
-use super::SegmentView;
 use super::files::{RecordsFile, bad};
-use super::table::TableFile;
 use crate::error::{Error, Result};
-use crate::schema::PayloadField;
 use crate::segment::deletes::{DeleteSet, Ranks};
 
 /// Pages that are read of a file at once.
@@ -289,20 +286,4 @@ fn sift<F>(heap: &mut [usize], mut at: usize, lanes: &[Lane<'_, F>]) {
         heap.swap(at, least);
         at = least;
     }
-}
-
-/// The tables of a payload index of segments that are merged, if all have one and `bytes` are enough to read them side by side.
-pub fn tables_of<'a>(
-    field: &PayloadField,
-    views: &'a [SegmentView],
-    bytes: usize,
-) -> Option<Vec<&'a TableFile>> {
-    let may = !views.is_empty() && views.len() * KEYS_BYTES <= bytes;
-    let mut tables = views.iter().map(|view| view.segment.field(field.slot));
-    may.then(|| tables.by_ref().collect::<Option<Vec<_>>>())?
-}
-
-/// A payload index's table of a segment that is merged, its keys with their new rows.
-pub fn lane_of<'a>(table: &'a TableFile, rows: &'a Renumbered<'a>) -> Lane<'a, &'a BlockFile> {
-    Lane::new(table.stream(), Some(rows))
 }

@@ -8,10 +8,12 @@ use ramlet_format::sorted::{SortedBlock, SortedCursor, SortedIndex};
 use ramlet_io::{BlockFile, IoContext, PAGE};
 use ramlet_memory::{AnonBuf, Reservation};
 
+use super::SegmentView;
 use super::files::{Cacheable, FileContext, bad, make_cacheable, open};
-use super::streams::KeyStream;
+use super::streams::{KEYS_BYTES, KeyStream, Lane, Renumbered};
 use crate::error::{Error, Result};
 use crate::memory::eviction::EvictionRank;
+use crate::schema::PayloadField;
 
 /// Blocks of a table that are read at once where a range has as many.
 const RUN_BLOCKS: u64 = 16;
@@ -257,4 +259,20 @@ impl TableFile {
     pub fn disk_bytes(&self) -> u64 {
         self.file.len()
     }
+}
+
+/// The tables of a payload index of segments that are merged, if all have one and `bytes` are enough to read them side by side.
+pub fn tables_of<'a>(
+    field: &PayloadField,
+    views: &'a [SegmentView],
+    bytes: usize,
+) -> Option<Vec<&'a TableFile>> {
+    let may = !views.is_empty() && views.len() * KEYS_BYTES <= bytes;
+    let mut tables = views.iter().map(|view| view.segment.field(field.slot));
+    may.then(|| tables.by_ref().collect::<Option<Vec<_>>>())?
+}
+
+/// A payload index's table of a segment that is merged, its keys with their new rows.
+pub fn lane_of<'a>(table: &'a TableFile, rows: &'a Renumbered<'a>) -> Lane<'a, &'a BlockFile> {
+    Lane::new(table.stream(), Some(rows))
 }

@@ -1,9 +1,7 @@
 //! How many rows match a filter, without reading them.
 
+use super::field_indexes::{FieldIndexes, VALUES_AT_ONCE, field_plan, list_len, long_list, part_of};
 use super::names::elements_of;
-use super::resolve::{
-    FieldIndexes, VALUES_AT_ONCE, field_plan, filter_cardinality, list_len, long_list, part_of,
-};
 use super::tokens::{estimate_tokens, tokens_of};
 use crate::error::Error;
 use crate::filter::compile::{CompiledFilter, FieldNode, Group, Node};
@@ -18,7 +16,7 @@ pub struct Cardinality {
 
 /// The number of rows (of `indexes.rows()`, deleted ones included) that match; reads no keys, only counts of them.
 pub fn estimate(filter: &CompiledFilter, indexes: &mut dyn FieldIndexes) -> Result<Cardinality, Error> {
-    filter_cardinality(filter, indexes)
+    group_cardinality(&filter.root, None, indexes)
 }
 
 impl Cardinality {

@@ -22,19 +22,23 @@
 mod cover;
 mod estimate;
 mod facet;
+mod field_indexes;
 mod keys;
 mod names;
 mod order;
 mod plan;
 mod range;
 mod resolve;
+mod resolved;
 mod tokens;
 
 pub use estimate::{Cardinality, estimate};
 pub use facet::{FacetValue, facet_range, facet_value, keyword_with_key};
+pub use field_indexes::FieldIndexes;
 pub use keys::{KEY_BYTES_MAX, emit_keys, emit_text_keys, is_presence, is_value};
 pub(super) use names::{elements_of, names_of};
 pub use order::{order_range, order_value, order_values_of};
 pub use plan::{IndexPlan, plan};
 pub use range::KeyRange;
-pub use resolve::{FieldIndexes, Resolved, resolve};
+pub use resolve::resolve;
+pub use resolved::Resolved;

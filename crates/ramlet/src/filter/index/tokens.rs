@@ -2,9 +2,10 @@
 
 use roaring::RoaringBitmap;
 
+use super::field_indexes::{FieldIndexes, KEYS_PER_CANDIDATE, index_of};
 use super::keys::{KEYWORD_BYTES, NUMBER, PRESENT, key, keyword_key};
 use super::range::KeyRange;
-use super::resolve::{FieldIndexes, KEYS_PER_CANDIDATE, Resolved, index_of};
+use super::resolved::Resolved;
 use crate::error::Error;
 use crate::filter::compile::FieldNode;
 use crate::filter::field_check::Check;
