@@ -23,15 +23,15 @@ pub enum Component {
     Centroids { slot: u16 },
     /// Rows: codes of the vectors in cluster order, for searching in RAM.
     Codes { slot: u16 },
-    /// Rows: finer codes of the vectors in cluster order, for those that the codes don't rule out.
+    /// Rows: extended codes of the vectors in cluster order, for those that the codes don't rule out.
     #[serde(rename = "fine")]
     Extended { slot: u16 },
-    /// Rows: finer codes of fewer bits, for when there is less RAM.
+    /// Rows: extended codes of fewer bits, for when there is less RAM.
     #[serde(rename = "fine_low")]
     ExtendedLow { slot: u16 },
     /// Rows: product codes of the vectors in cluster order, for when there is less RAM still.
     Product { slot: u16 },
-    /// Rows: what the finer codes leave over of the vectors in cluster order, for when there is more RAM.
+    /// Rows: what the extended codes leave over of the vectors in cluster order, for when there is more RAM.
     #[serde(rename = "rest")]
     Residual { slot: u16 },
     /// Rows: the vectors in cluster order once more, of a byte a dimension, for rows that codes leave to be rescored.

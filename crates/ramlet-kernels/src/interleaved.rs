@@ -28,12 +28,12 @@ impl Kernels {
         assert!(query.len() <= MAX_U8_DIMS && query.len().is_multiple_of(INTERLEAVED_QUAD));
         assert!(
             out.len().is_multiple_of(INTERLEAVED_CODES),
-            "products of a part of a interleaved_block"
+            "products of a part of an interleaved block"
         );
         assert_eq!(
             interleaved_blocks.len(),
             out.len() / INTERLEAVED_CODES * interleaved_bytes(query.len()),
-            "whole interleaved_blocks without gaps"
+            "whole interleaved blocks without gaps"
         );
         if query.is_empty() {
             return out.fill(0);

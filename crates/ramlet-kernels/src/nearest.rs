@@ -58,7 +58,7 @@ impl Kernels {
         assert_eq!(
             out.len(),
             queries.len() * scales.len().div_ceil(INTERLEAVED_CODES),
-            "a number for each interleaved_block"
+            "a number for each interleaved block"
         );
         if scales.is_empty() {
             return;
@@ -82,12 +82,12 @@ impl Kernels {
         check(queries.iter().map(|query| query.levels), squares.len(), codes);
         assert!(
             squares.len().is_multiple_of(INTERLEAVED_CODES),
-            "a part of a interleaved_block"
+            "a part of an interleaved block"
         );
         assert!(
             distances.len() == queries.len() * squares.len()
                 && near.len() == distances.len() / INTERLEAVED_CODES,
-            "a distance for each code, a number for each interleaved_block"
+            "a distance for each code, a number for each interleaved block"
         );
         if squares.is_empty() {
             return;

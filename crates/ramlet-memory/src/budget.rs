@@ -44,7 +44,7 @@ pub struct BudgetTable {
     /// Scratch memory of all search slots; see [`BudgetTable::search_slot`].
     pub search_slots: u64,
     pub log_buffers: u64,
-    /// Fresh points of all collections, until they are flushed into a segment.
+    /// Memtables of all collections, until they are flushed into segments.
     pub write_buffers: u64,
     /// The one background job: flush, merge, snapshot, index build.
     pub job_scratch: u64,

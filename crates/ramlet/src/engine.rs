@@ -18,7 +18,7 @@ use crate::faults::locks::whole;
 use crate::faults::panics::{caught, guarded};
 use crate::jobs;
 use crate::jobs::watch::Watch;
-use crate::jobs::{beside, maintenance};
+use crate::jobs::{maintenance, merge_flush};
 use crate::limits::{BACKGROUND_READS, COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
 use crate::memory::capacity;
 use crate::memory::descriptors;
@@ -253,7 +253,7 @@ impl Engine {
             threads: build_threads(budget.search_threads),
             scratch,
             spare: ledger.consumer("job scratch, spare", budget.pinned / 2),
-            is_beside: false,
+            is_within_merge: false,
         };
         let log_file_bytes = options.log_file_bytes.unwrap_or(budget.write_buffers / 2);
         let log_file_bytes = log_file_bytes.clamp(*LOG_FILE_BYTES.start(), *LOG_FILE_BYTES.end()) & !4095;
@@ -493,7 +493,7 @@ impl Engine {
                 engine.visit(most);
             }
         };
-        self.shared.flush_beside(beside::flush_awaited);
+        self.shared.flush_within_merge(merge_flush::flush_awaited);
         self.spawn("maintenance", move || {
             or_end("maintenance", || maintenance::run(&shared, &visit))
         })?;

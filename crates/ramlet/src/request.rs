@@ -261,7 +261,7 @@ pub struct SearchCost {
     pub codes_scanned: u64,
     /// Rows that the first code didn't rule out.
     pub survivors: u64,
-    /// Rows whose finer codes were compared.
+    /// Rows whose extended codes were compared.
     pub extended_scored: u64,
     /// Rows read because codes couldn't decide about them.
     pub rows_read: u64,

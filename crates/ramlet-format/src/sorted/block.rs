@@ -182,7 +182,7 @@ impl<'a> SortedCursor<'a> {
     /// The next key; `None` after the last, from then on. `Err` if the entry is broken.
     #[expect(
         clippy::should_implement_trait,
-        reason = "lends its buffer, which Iterator can't"
+        reason = "its keys borrow its buffer, which Iterator can't"
     )]
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
         if self.pending {

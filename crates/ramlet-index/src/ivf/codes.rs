@@ -1,7 +1,7 @@
-//! Searches by codes in RAM: scans the 1-bit codes of the nearest clusters, compares finer codes of the candidates, and reads the rows that
+//! Searches by codes in RAM: scans the 1-bit codes of the nearest clusters, compares extended codes of the candidates, and reads the rows that
 //! codes can't decide.
 //!
-//! The finer codes lie anywhere in memory: those of one cluster are fetched while the next one is scanned.
+//! The extended codes lie anywhere in memory: those of one cluster are fetched while the next one is scanned.
 
 use ramlet_kernels::{FastScanned, Kernels};
 
@@ -27,7 +27,7 @@ pub struct CodesInRam {
     pub scanned_file: Option<RowsFile>,
     /// Of use beside `scanned` only.
     pub extended: Option<(CodeKind, CachedRows)>,
-    /// Of use beside the finest codes only.
+    /// Of use beside the longest extended codes only.
     pub residual: Option<(CodeKind, CachedRows)>,
     /// Rows of a byte a dimension on disk, of use beside product codes without numbers and beside codes of one or two bits.
     pub sq8: Option<RowsFile>,
@@ -97,7 +97,7 @@ pub(super) struct Views<'c> {
     pub(super) resident: Option<ResidentCodes>,
     /// What errors are multiples of deviations by.
     pub(super) epsilon: Epsilon,
-    /// Deviations from the k-th distance within which a row is read: by signs, by finer codes.
+    /// Deviations from the k-th distance within which a row is read: by signs, by extended codes.
     pub(super) reach: Epsilon,
 }
 
@@ -125,16 +125,16 @@ impl Codes {
             Some((kind, _)) => return Err(IndexError::Mismatch(format!("{kind:?} as extended codes"))),
             None => None,
         };
-        let finest = meta::finest(shape.codes.into_iter().flatten());
+        let longest = meta::longest(shape.codes.into_iter().flatten());
         let residual = match codes.residual {
             Some((CodeKind::Residual { bits }, rows))
-                if finest == extended.as_ref().map(|(extended, _)| extended.bits) =>
+                if longest == extended.as_ref().map(|(extended, _)| extended.bits) =>
             {
                 Some((ResidualLayout::new(shape.dims, bits), rows))
             }
             Some((kind, _)) => {
                 return Err(IndexError::Mismatch(format!(
-                    "{kind:?} as the residual of {finest:?} bits"
+                    "{kind:?} as the residual of {longest:?} bits"
                 )));
             }
             None => None,

@@ -19,7 +19,7 @@ const ROOM: f64 = 2.0;
 /// (At 1M x 100 a cluster more and a smaller deviation less then cost about the same.)
 #[derive(Clone, Copy, Debug)]
 struct Losses {
-    /// Those that signs or products may lose, and finer codes.
+    /// Those that signs or products may lose, and extended codes.
     scanned: f32,
     extended: f32,
     /// What codes really lose of that.
@@ -54,7 +54,7 @@ const BY_FEW_BITS: Losses = Losses {
 /// 135 and 251 clusters, with .09 .898, .943 and .973 in 27, 61 and 153.
 const REAL_OF_WIDE: f32 = 0.15;
 
-/// So many times the share that may be lost finer codes that aren't blurred at all lose more of it. A read takes a core as long as 2,000
+/// So many times the share that may be lost extended codes that aren't blurred at all lose more of it. A read takes a core as long as 2,000
 /// codes; where much may be lost, what it finds is found by a hundred codes more, where little may be it takes thousands. 1M x 100 inside
 /// 135 MB, two cores: effort 64 with a share of 1 finds .9062 of easy queries with .49 reads at 28,900 a second, with 2 .9031 with .07 at
 /// 34,100; of hard ones with 128 .9553 at 9,000 and .953 at 8,900.
@@ -96,7 +96,7 @@ const BY_PRODUCTS_WITH_IDS: Losses = Losses {
 };
 
 impl Effort {
-    /// Deviations by which rows are ruled out. With finer codes that is while the k-th distance isn't known yet: two rows, this
+    /// Deviations by which rows are ruled out. With extended codes that is while the k-th distance isn't known yet: two rows, this
     /// one and the last of the nearest so far, may each be off by half of what one row is allowed, and a bit more, since
     /// the k-th distance moves outwards as rows are read.
     pub(super) fn bounds(&self) -> Epsilon {

@@ -31,7 +31,7 @@ enum Form<'w> {
     Extended(ExtendedLayout),
     Product(&'w ProductModel),
     ProductWithIds(&'w ProductModel, RowIdsLayout),
-    /// Of the finest codes, which come before.
+    /// Of the longest extended codes, which come before.
     Residual(ResidualLayout),
     Sq8(Sq8Layout),
 }
@@ -43,8 +43,8 @@ struct Coder<'w> {
     /// Queries by which the codes' errors are measured.
     asked: Option<&'w HeldOutQueries>,
     forms: Vec<Form<'w>>,
-    /// The finest codes, if there is a file of what they leave over.
-    finest: Option<u8>,
+    /// The longest extended codes, if there is a file of what they leave over.
+    longest: Option<u8>,
 }
 
 /// Codes rows batch by batch, each batch by all threads.
@@ -216,14 +216,14 @@ impl<'w> CodesWriter<'w> {
         let has_rest = files
             .iter()
             .any(|(kind, _)| matches!(kind, CodeKind::Residual { .. }));
-        let finest = meta::finest(files.iter().map(|(kind, _)| *kind)).filter(|_| has_rest);
+        let longest = meta::longest(files.iter().map(|(kind, _)| *kind)).filter(|_| has_rest);
         let targets: Vec<Target<'w>> = files.into_iter().map(target).collect();
         let coder = Coder {
             decoder,
             rotation,
             asked,
             forms: targets.iter().map(|target| target.form).collect(),
-            finest,
+            longest,
         };
         let coder_forms = coder.forms.len();
         let one = coder.record_bytes() + coder.loose_bytes();
@@ -398,7 +398,7 @@ impl Coder<'_> {
             match form {
                 Form::Extended(layout) => {
                     encoder.extended(residual, layout, levels, now);
-                    if self.finest == Some(layout.bits) {
+                    if self.longest == Some(layout.bits) {
                         encoder.left_over(residual, layout, levels, now, left);
                     }
                 }

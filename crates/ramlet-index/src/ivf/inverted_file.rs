@@ -91,7 +91,7 @@ impl Ivf {
         self.codes.as_ref().map(|codes| &codes.groups).or(products)
     }
 
-    /// The finer codes that are searched.
+    /// The extended codes that are searched.
     pub fn extended(&self) -> Option<&CachedRows> {
         let extended = self.codes.as_ref().and_then(|codes| codes.extended.as_ref());
         extended.map(|(_, rows)| rows)
@@ -118,7 +118,7 @@ impl Ivf {
         &self.meta.calibration
     }
 
-    /// What the finer codes leave over, if that is searched.
+    /// What the extended codes leave over, if that is searched.
     pub fn residual(&self) -> Option<&CachedRows> {
         let residual = self.codes.as_ref().and_then(|codes| codes.residual.as_ref());
         residual.map(|(_, rows)| rows)

@@ -65,11 +65,12 @@ pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
     let has_residual = kinds.iter().any(is_rest);
     // The rest is coded after what it is the rest of.
     kinds.len() <= CODES_MAX
-        && (!has_residual || has_extended && finest(before.iter().copied()) == finest(kinds.iter().copied()))
+        && (!has_residual
+            || has_extended && longest(before.iter().copied()) == longest(kinds.iter().copied()))
 }
 
-/// The finest codes among these, which the rest is of.
-pub(crate) fn finest(kinds: impl Iterator<Item = CodeKind>) -> Option<u8> {
+/// The longest extended codes among these, which the rest is of.
+pub(crate) fn longest(kinds: impl Iterator<Item = CodeKind>) -> Option<u8> {
     let bits = kinds.filter_map(|kind| match kind {
         CodeKind::Extended { bits } => Some(bits),
         _ => None,

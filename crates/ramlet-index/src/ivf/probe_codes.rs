@@ -1,4 +1,4 @@
-//! Searches 1-bit and finer codes cluster by cluster.
+//! Searches 1-bit and extended codes cluster by cluster.
 //!
 //! Signs that have no room in RAM are read, of up to 64 groups at once: a million rows of 768 dimensions have five pages of them a cluster, where the
 //! rows take 94.
@@ -236,7 +236,7 @@ impl Views<'_> {
         layout.number(self.group_of(position), position as usize % GROUP)
     }
 
-    /// Looks at the finer codes of the rows that the last scan found.
+    /// Looks at the extended codes of the rows that the last scan found.
     pub(super) fn evaluate(&self, search: &mut Search<'_, '_>, lists: &mut CodeLists) {
         let CodeLists {
             entered,

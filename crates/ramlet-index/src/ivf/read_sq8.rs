@@ -67,7 +67,7 @@ impl Ivf {
         sq8.filter(|_| products.numbers.is_none() && self.rows.resident() == 0)
     }
 
-    /// The same beside signs: where scores by codes would be far off. Finer codes leave one or two rows to be rescored.
+    /// The same beside signs: where scores by codes would be far off. Extended codes leave one or two rows to be rescored.
     pub(super) fn sq8_beside_signs(&self) -> Option<&Sq8Rows> {
         let are_rough = self.codes.as_ref().is_some_and(Codes::are_rough);
         let sq8 = self.sq8.as_ref();

@@ -47,7 +47,7 @@ pub(crate) use rotation::Rotation;
 
 use crate::Metric;
 
-/// Bits that all dimensions of a extended code have together, at least (if eight each suffice).
+/// Bits that all dimensions of an extended code have together, at least (if eight each suffice).
 const EXTENDED_BITS: usize = 600;
 /// The same for the extended codes of fewer bits.
 const EXTENDED_LOW_BITS: usize = 300;
@@ -64,7 +64,7 @@ pub enum CodeKind {
     /// a row more (4 in a segment of 2^24 rows or more): who knows which row it is drops it without reading it; with so many
     /// sub-quantizers that few rows need rescoring.
     Product { m: u16, row_ids: bool },
-    /// What the finest codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
+    /// What the longest extended codes leave over, in `bits` (2 to 7): `bits * d / 8 + 6` bytes a row. Of use beside them only: then no
     /// row is read.
     Residual { bits: u8 },
     /// Rows of a byte a dimension, with their numbers: `d + 12` bytes a row. They stay on disk, and are read in place of the vectors:

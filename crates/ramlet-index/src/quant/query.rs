@@ -35,7 +35,7 @@ const PADDING: usize = 64;
 pub struct Epsilon {
     /// Of the scan of signs.
     pub scanned: f32,
-    /// Of the last estimate, by finer codes if there are any: a row is read whose distance lies within so many deviations of
+    /// Of the last estimate, by extended codes if there are any: a row is read whose distance lies within so many deviations of
     /// the boundary between the last row wanted and the next one.
     pub extended: f32,
 }

@@ -308,12 +308,12 @@ impl Search<'_, '_> {
     }
 }
 
-/// Scores `count` rows in memory (a write buffer): row `first + i` starts at `i * stride`.
+/// Scores `count` rows in memory (a memtable): row `first + i` starts at `i * stride`.
 ///
 /// Asks `allowed` only for rows that would enter `top`; allocates nothing.
 #[expect(
     clippy::too_many_arguments,
-    reason = "the parts of a search, each lent by another owner"
+    reason = "the parts of a search, each borrowed from another owner"
 )]
 pub fn scan_bytes(
     query: &Query,

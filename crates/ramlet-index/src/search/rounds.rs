@@ -3,7 +3,7 @@
 //! The `k` nearest rows that a filter admits are about the `k / share` nearest of all, if the filter has nothing to do with
 //! the query. But often it does: it admits the rows around it (a category that it belongs to) or hardly any of them (the
 //! other side of a boundary). And how many clusters hold the 5,000 nearest of all, nobody measured. So a filtered search goes
-//! in rounds, each half as large again as all before, and keeps a candidates of the nearest rows admitted so far, larger than what
+//! in rounds, each half as large again as all before, and keeps a list of the nearest rows admitted so far, longer than what
 //! is wanted; it ends when a round has brought so few of the candidates that what further ones would bring is tolerable.
 //!
 //! Neighbours missed fall about as one over the clusters visited (so they do in what calibration measures from recall .8
@@ -51,10 +51,10 @@ const GONE: usize = MEASURED;
 /// More are aimed at if it is by so much.
 const GONE_WORTH: f64 = 1.25;
 
-/// Rows of a candidates that stays for the next search.
+/// Rows of a list of candidates that stays for the next search.
 const CANDIDATES_KEPT: usize = 1 << 12;
 
-/// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a larger candidates.
+/// The nearest rows that a search in rounds has met, and in which. Reused; allocates only for a longer list.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     /// A hit's segment is the round.
@@ -73,7 +73,7 @@ pub(crate) struct Rounds {
     gone: TopK,
     /// Nearest of all rows, deleted ones too, that the first clusters hold.
     aimed: f64,
-    /// Lent for one search; and what it said when the first clusters were chosen.
+    /// The caller's, for one search; and what it said when the first clusters were chosen.
     clock: Option<Clock>,
     ranked_at: u64,
 }

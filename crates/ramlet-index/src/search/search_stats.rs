@@ -19,7 +19,7 @@ pub struct SearchStats {
     pub rows_admitted: u64,
     /// Rows that a scan of signs didn't rule out.
     pub survivors: u64,
-    /// Rows of which finer codes were compared.
+    /// Rows of which extended codes were compared.
     pub extended_scored: u64,
     /// Rows read because codes couldn't tell whether they are among the nearest (or because it was asked for).
     pub rows_read: u64,

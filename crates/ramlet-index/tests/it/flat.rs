@@ -261,7 +261,7 @@ fn segments_share_one_result() {
     let query = Query::new(Metric::Euclid, Element::F16, &random.vector(DIMS));
     let stride = query.row_bytes();
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(20));
-    // The second segment lies in memory, as a write buffer does.
+    // The second segment lies in memory, as a memtable does.
     let flat = Flat::new(disk.write_rows("rows", stride, &rows[..300 * stride]));
     let mut allowed = Allowed::default();
     top.begin_segment(0);

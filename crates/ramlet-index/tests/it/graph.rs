@@ -79,8 +79,8 @@ fn build(rows: &mut Rows, disk: &Disk, name: &str) -> (Graph, GraphBuilt) {
     (open(disk, name), built)
 }
 
-/// Lends what a search is allowed to find.
-type Lender<'l> = dyn FnMut(&mut dyn FnMut(&mut Allowed<'_>)) + 'l;
+/// Gives a search the rows that it may find.
+type AllowedRows<'l> = dyn FnMut(&mut dyn FnMut(&mut Allowed<'_>)) + 'l;
 
 /// Share of the true 10 nearest of the admitted rows that is found, and rows scored per search.
 fn recall(
@@ -89,7 +89,7 @@ fn recall(
     disk: &Disk,
     want: &IndexSearchParams,
     admits: &dyn Fn(u32) -> bool,
-    allowed: &mut Lender<'_>,
+    allowed: &mut AllowedRows<'_>,
 ) -> (f64, u64) {
     let (mut io, mut scratch, mut top) = (disk.io(), scratch(), TopK::new(10));
     let mut random = Random::new(99);

@@ -126,7 +126,7 @@ fn add(place: &AtomicU64, took: Duration) {
     place.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// The clock that the engine is lent: nanoseconds since it was first asked.
+/// The engine's clock: nanoseconds since it was first asked.
 pub fn clock() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed().as_nanos() as u64

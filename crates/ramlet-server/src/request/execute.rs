@@ -45,7 +45,7 @@ impl Call {
         on_slot(&self.app.engine, self.request.deadline(), job).await
     }
 
-    /// The job, which notes how long it waited for a search thread, and lends that thread a clock, where somebody wants to know.
+    /// The job, which notes how long it waited for a search thread, and gives that thread a clock, where somebody wants to know.
     fn queued<T, F>(&self, job: F) -> impl FnOnce(&mut Scratch) -> ApiResult<T> + Send + 'static
     where
         T: Send + 'static,

@@ -89,7 +89,7 @@ impl FillCandidates {
 }
 
 /// Notes which segments are of few rows beside a large one.
-pub fn rank_rests(segments: &[SegmentView], caches: &Caches) {
+pub fn rank_small_segments(segments: &[SegmentView], caches: &Caches) {
     let largest = segments.iter().map(|view| view.segment.rows()).max().unwrap_or(0);
     segments
         .iter()

@@ -1,11 +1,11 @@
 //! Background jobs, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
 pub mod backoff;
-pub mod beside;
 mod cache_fill;
 pub mod cancellation;
 mod expiry;
 pub mod maintenance;
+pub mod merge_flush;
 mod merging;
 pub mod progress;
 mod recalibrate;
@@ -13,7 +13,7 @@ pub mod vector_names;
 pub mod watch;
 
 pub use cache_fill::{
-    CacheFill, fill_caches, fill_spare, lacks_ram, rank_rests, would_gain, would_save_reads,
+    CacheFill, fill_caches, fill_spare, lacks_ram, rank_small_segments, would_gain, would_save_reads,
 };
 pub use merging::{
     Moment, candidates, clear_dead, make_room_for_files, memtable_index_is_amortised, merge,
@@ -251,7 +251,7 @@ struct Wanted<'a> {
 fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Job<'a> {
     Job {
         file_context: &core.file_context,
-        storage: Arc::new(match arena.is_beside {
+        storage: Arc::new(match arena.is_within_merge {
             true => CancellableStorage::new(core),
             false => CancellableStorage::with_flushes(core),
         }),
@@ -262,7 +262,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         scratch_bytes: arena.scratch_bytes,
         has_less_scratch: arena.has_less_scratch,
         threads: arena.threads,
-        progress: core.progress.job().filter(|_| !arena.is_beside),
+        progress: core.progress.job().filter(|_| !arena.is_within_merge),
         io: &mut arena.lookup.io,
         scratch: &mut arena.lookup.index,
     }
@@ -372,7 +372,7 @@ fn commit(
         .filter(|name| !keep.contains(name));
     manifest_store::remove_quietly(storage, gone);
     drop(keep);
-    rank_rests(&segments, &core.file_context.caches);
+    rank_small_segments(&segments, &core.file_context.caches);
     writer.segments = segments;
     let Settings { config, slots, .. } = settings;
     (writer.config, writer.slots, writer.schema) = (config, slots, Arc::new(schema));

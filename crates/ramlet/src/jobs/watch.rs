@@ -1,4 +1,4 @@
-//! Times of log syncs and background jobs, by a clock that the server lends.
+//! Times of log syncs and background jobs, by a clock that the server gives.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

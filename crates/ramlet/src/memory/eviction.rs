@@ -30,7 +30,7 @@ pub enum EvictionRank {
     /// Codes of one bit, or product codes: where they are missing a few pages of each cluster are read.
     Codes,
     /// All of a segment of few rows beside a large one: searches read as often for it as for the large one, which has a hundred times the bytes.
-    Rests,
+    SmallSegments,
 }
 
 /// What is asked back in small pieces adds up to as much as this, and to this part of the limit: so far does what searches need go up and down.

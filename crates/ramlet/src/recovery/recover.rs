@@ -8,7 +8,7 @@ use ramlet_format::manifest::Manifest;
 use ramlet_memory::{Consumer, Reservation};
 
 use crate::error::{Error, Result};
-use crate::jobs::{Settings, rank_rests};
+use crate::jobs::{Settings, rank_small_segments};
 use crate::read::lookup::Lookup;
 use crate::recovery::catalog::first_segment;
 use crate::recovery::manifest_store::{self, Generations};
@@ -104,7 +104,7 @@ pub fn open(parts: Parts, lookup: &mut Lookup) -> Result<Core> {
             deletes,
         });
     }
-    rank_rests(&segments, &parts.file_context.caches);
+    rank_small_segments(&segments, &parts.file_context.caches);
     let applied_lsn = manifest.applied_lsn;
     // Not before each segment that the manifest names has opened: else what it doesn't name may be all that is left. Before the replay,
     // whose flushes take the numbers of segments that were never finished.

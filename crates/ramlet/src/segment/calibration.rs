@@ -1,7 +1,7 @@
 //! Measurements of an index after its build, stored in the segment's entry of the manifest.
 //!
 //! `{"calibration": {"<slot>": [[probes, probe threshold, recall@10, recall@100, probe threshold, recall@10, recall@100, super-centroids], ..]}}`: by probe threshold, and by k-th distance,
-//! and how many super-centroids' clusters are ranked. `{"unlike": {"<slot>": key}}`: beyond which a query is out of distribution.
+//! and how many super-centroids' clusters are ranked. `{"unlike": {"<slot>": distance}}`: beyond which a query is out of distribution.
 //! `{"lost": {"<slot>": times}}`: how many times the neighbours that searches should lose by that are lost by the queries that were asked;
 //! of a segment that others were merged into what these say: `{"asked": {"<slot>": times}}`, where that was measured, how many times as many
 //! are lost by these queries as by rows where nothing but the build measured what to visit.

@@ -116,21 +116,21 @@ pub fn codes(vector: &VectorField, rows: Rows, most: u64) -> Vec<(Component, Cod
     codes
 }
 
-/// A segment is a rest beside one of at least so many times its rows.
+/// A segment is small beside one of at least so many times its rows.
 const REST_SHARE: u64 = 16;
-/// Of what may be cached, files of a rest up to this part of it are cached before all else. Of wide vectors: 1,352 rows of 768 dimensions (4.2 MB) took as many reads a search
+/// Of what may be cached, files of a small segment up to this part of it are cached before all else. Of wide vectors: 1,352 rows of 768 dimensions (4.2 MB) took as many reads a search
 /// as the million beside them, whose 1-bit codes serve in part (records/2026-11-29-xeon-2core/ladder-4.txt). Of others: product codes that lack their last rows are
-/// dearer than what a rest spares.
+/// dearer than what a small segment spares.
 const REST_ROOM_WIDE: u64 = 8;
 const REST_ROOM: u64 = 64;
 
-/// Whether a segment of so many rows is a rest beside one of `largest`.
-pub fn is_rest(rows: u32, largest: u32) -> bool {
+/// Whether a segment of so many rows is small beside one of `largest`.
+pub fn is_small_segment(rows: u32, largest: u32) -> bool {
     u64::from(rows) * REST_SHARE <= u64::from(largest)
 }
 
-/// Bytes up to which a file of a rest is cached before all else, where `most` may be cached.
-pub fn rest_file_most(dims: usize, most: u64) -> u64 {
+/// Bytes up to which a file of a small segment is cached before all else, where `most` may be cached.
+pub fn small_segment_file_most(dims: usize, most: u64) -> u64 {
     match dims >= WIDE {
         true => most / REST_ROOM_WIDE,
         false => most / REST_ROOM,
@@ -157,8 +157,8 @@ pub struct Parts<T> {
 const SEARCHED_BY_CODES: u32 = 1_024;
 
 impl<T> Parts<T> {
-    /// The same of a rest of so many rows: not its vectors, where residual codes spare the same reads in less room. What they leave is the large segment's.
-    pub fn of_rest(self, rows: u32) -> Parts<T> {
+    /// The same of a small segment of so many rows: not its vectors, where residual codes spare the same reads in less room. What they leave is the large segment's.
+    pub fn of_small_segment(self, rows: u32) -> Parts<T> {
         match self.residual {
             Some(_) if rows >= SEARCHED_BY_CODES => Parts { rows: None, ..self },
             _ => self,
@@ -349,7 +349,7 @@ fn fitted(
     codes
 }
 
-/// Parts in a hundred of extended codes from which on they serve: the others' rows are decided by 1-bit codes, as all are where there are none. In place of the finest
+/// Parts in a hundred of extended codes from which on they serve: the others' rows are decided by 1-bit codes, as all are where there are none. In place of the longest
 /// ones smaller ones may fit whole, which leave fewer rows then.
 const EXTENDED_PART_LEAST: u64 = 10;
 const FINEST_PART_LEAST: u64 = 80;
@@ -383,18 +383,18 @@ fn leave_out_what_does_not_fit(codes: &mut Vec<(Component, CodeKind)>, dims: usi
     let bytes = |kind: CodeKind| kind.bytes_for(rows, dims, rows);
     let serves = |kind: CodeKind| extended_serve(kind, dims, rows, room);
     codes.retain(|(_, kind)| !matches!(kind, CodeKind::Extended { .. }) || serves(*kind));
-    let finest = codes
+    let longest = codes
         .iter()
         .find(|(component, _)| matches!(component, Component::Extended { .. }));
-    let has_whole_finest = finest.is_some_and(|(_, kind)| bytes(CodeKind::OneBit) + bytes(*kind) <= room);
+    let has_whole_longest = longest.is_some_and(|(_, kind)| bytes(CodeKind::OneBit) + bytes(*kind) <= room);
     let has = |is: fn(&Component) -> bool| codes.iter().any(|(component, _)| is(component));
-    let has_finest = finest.is_some();
+    let has_longest = longest.is_some();
     let has_low = has(|component| matches!(component, Component::ExtendedLow { .. }));
     let has_product = has(|component| matches!(component, Component::Product { .. }));
     codes.retain(|(_, kind)| match kind {
-        // What the finest leave over.
-        CodeKind::Residual { .. } => has_whole_finest,
-        CodeKind::OneBit => has_finest || has_low || !has_product,
+        // What the longest leave over.
+        CodeKind::Residual { .. } => has_whole_longest,
+        CodeKind::OneBit => has_longest || has_low || !has_product,
         _ => true,
     });
 }
@@ -429,7 +429,7 @@ fn reads_sq8(codes: &[CodeKind], vector: &VectorField, rows: u32, room: u64) -> 
         }
         _ => false,
     });
-    // The residual is of the first extended codes, the finest.
+    // The residual is of the first extended codes, the longest.
     let extended = codes
         .iter()
         .find(|kind| matches!(kind, CodeKind::Extended { .. }));
@@ -591,11 +591,11 @@ pub fn was_built_for_another_budget(vector: &VectorField, rows: Rows, built: &[C
         .into_iter()
         .map(|(_, kind)| kind)
         .collect();
-    let is_finer = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. }) && !built.contains(kind);
-    let finest = wanted
+    let is_longer = |kind: &CodeKind| matches!(kind, CodeKind::Extended { .. }) && !built.contains(kind);
+    let longest = wanted
         .iter()
         .find(|kind| matches!(kind, CodeKind::Extended { .. }));
-    if vector.settings.quantization.is_none() && finest.is_some_and(is_finer) {
+    if vector.settings.quantization.is_none() && longest.is_some_and(is_longer) {
         return true;
     }
     // What is there may take all that may be cached.

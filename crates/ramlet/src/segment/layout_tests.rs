@@ -27,7 +27,7 @@ fn field(dim: usize, quantization: &str) -> VectorField {
 }
 
 #[test]
-fn residual_codes_stand_for_the_vectors_of_a_rest() {
+fn residual_codes_stand_for_the_vectors_of_a_small_segment() {
     let with = |residual| Parts {
         scanned: Some("signs"),
         extended: Some("extended"),
@@ -41,11 +41,11 @@ fn residual_codes_stand_for_the_vectors_of_a_rest() {
         let alone = best(with(residual));
         assert_eq!((alone.rows, alone.residual), (Some("vectors"), None));
     }
-    let rest = best(with(Some("residual")).of_rest(1_352));
+    let rest = best(with(Some("residual")).of_small_segment(1_352));
     assert_eq!((rest.rows, rest.residual), (None, Some("residual")));
     assert_eq!(rest.extended, Some("extended"));
-    assert_eq!(best(with(None).of_rest(1_352)).rows, Some("vectors"));
-    let few = best(with(Some("residual")).of_rest(100));
+    assert_eq!(best(with(None).of_small_segment(1_352)).rows, Some("vectors"));
+    let few = best(with(Some("residual")).of_small_segment(100));
     assert_eq!(few.rows, Some("vectors"), "all of them are compared");
 }
 
@@ -140,16 +140,16 @@ fn extended_codes_of_wide_vectors_serve_in_part() {
         codes.into_iter().map(|(_, kind)| kind).collect()
     };
     let short = CodeKind::Extended { bits: 2 };
-    for (dim, finest) in [(256, 3), (384, 3), (768, 3), (1536, 2)] {
+    for (dim, longest) in [(256, 3), (384, 3), (768, 3), (1536, 2)] {
         let bytes = |kind: CodeKind| kind.bytes_for(ROWS, dim, ROWS);
-        let (signs, finest) = (bytes(CodeKind::OneBit), CodeKind::Extended { bits: finest });
+        let (signs, longest) = (bytes(CodeKind::OneBit), CodeKind::Extended { bits: longest });
         let none = built(dim, signs + bytes(short) / 20);
         assert_eq!(none, [CodeKind::OneBit, CodeKind::Sq8], "{dim}");
         let part = built(dim, signs + bytes(short) / 7);
         assert_eq!(part, [CodeKind::OneBit, short, CodeKind::Sq8], "{dim}");
-        if finest != short {
-            let has = |room: u64| built(dim, room).contains(&finest);
-            let whole = bytes(finest);
+        if longest != short {
+            let has = |room: u64| built(dim, room).contains(&longest);
+            let whole = bytes(longest);
             assert!(
                 !has(signs + whole / 4 * 3) && has(signs + whole / 100 * 85),
                 "{dim}"
@@ -300,7 +300,7 @@ fn sq8_rows_are_written_where_searches_would_read_them() {
         (field(768, "null"), 120_000_000, true, "signs"),
         (field(768, "null"), 400_000_000, false, "codes of three bits"),
         (field(1536, "null"), 450_000_000, true, "codes of two bits"),
-        (field(1536, "null"), 2_000_000_000, false, "rests too"),
+        (field(1536, "null"), 2_000_000_000, false, "small segments too"),
         (
             asked(100, product),
             300_000_000,

@@ -73,7 +73,7 @@ use crate::limits::SEGMENT_FILE_BYTES;
 use crate::memory::eviction::{Caches, EvictionRank};
 use crate::schema::Schema;
 use crate::segment::deletes::DeleteSet;
-use crate::segment::layout::is_rest;
+use crate::segment::layout::is_small_segment;
 use crate::settings::Placement;
 use crate::types::{FieldKind, PointId};
 use files::{Cacheable, RowsFile, bad};
@@ -539,9 +539,9 @@ impl Segment {
 
     /// Notes whether it is one of few rows beside one of `largest`, so that its vectors are cached before those.
     pub fn rank_beside(&self, largest: u32, caches: &Caches) {
-        let is_rest = is_rest(self.rows(), largest);
+        let is_small = is_small_segment(self.rows(), largest);
         self.columns()
-            .for_each(|column| column.note_rest(is_rest, caches));
+            .for_each(|column| column.note_small(is_small, caches));
     }
 
     /// What is in RAM of payloads ranks as them where they are among those `kept`, else as what is spare.

@@ -36,7 +36,9 @@ use roaring::RoaringBitmap;
 use super::calibration::calibration_of;
 use super::files::{FileContext, Positions, RecordsFile, bad, open_index_rows};
 use super::layout;
-use super::layout::{Rows, codes_bytes, needs_other_codes, rest_file_most, was_built_for_another_budget};
+use super::layout::{
+    Rows, codes_bytes, needs_other_codes, small_segment_file_most, was_built_for_another_budget,
+};
 use super::parts::{PartMap, PartsColumn};
 use super::records::RecordsColumn;
 use super::sparse::SparseColumn;
@@ -132,8 +134,8 @@ struct Files {
     /// Codes, and the vectors if the settings let them.
     parts: Vec<(Component, RowsFile)>,
     /// Whether the segment is one of few rows beside a large one, and up to how many bytes a file is cached before all else then.
-    is_rest: Arc<AtomicBool>,
-    rest_most: u64,
+    is_small: Arc<AtomicBool>,
+    small_most: u64,
     dims: usize,
 }
 
@@ -168,7 +170,7 @@ impl Files {
             return Ok(files);
         };
         files.dims = field.dim;
-        files.rest_most = rest_file_most(field.dim, file_context.caches.consumer.cap());
+        files.small_most = small_segment_file_most(field.dim, file_context.caches.consumer.cap());
         let all = [
             Component::Codes { slot },
             Component::Extended { slot },
@@ -218,16 +220,19 @@ impl Files {
 
     /// What makes way for a file, and for what it does.
     fn rank(&self, component: Component) -> EvictionRank {
-        match self.is_rest.load(Ordering::Relaxed) && self.file_bytes(component) <= self.rest_most {
-            true => EvictionRank::Rests,
+        match self.is_small.load(Ordering::Relaxed) && self.file_bytes(component) <= self.small_most {
+            true => EvictionRank::SmallSegments,
             false => kind_rank(component),
         }
     }
 
-    /// What makes way for a level: less than rows, or all else for what consists of a rest's files.
+    /// What makes way for a level: less than rows, or all else for what consists of a small segment's files.
     fn rank_of(&self, level: Level) -> EvictionRank {
-        match level.parts().all(|part| self.rank(part) == EvictionRank::Rests) {
-            true => EvictionRank::Rests,
+        match level
+            .parts()
+            .all(|part| self.rank(part) == EvictionRank::SmallSegments)
+        {
+            true => EvictionRank::SmallSegments,
             false => EvictionRank::Rows,
         }
     }
@@ -244,8 +249,8 @@ impl Files {
             residual: there(Component::Residual { slot }),
             rows: there(Component::Vector { slot }),
         };
-        layout::levels(match self.is_rest.load(Ordering::Relaxed) {
-            true => parts.of_rest(self.file(Component::Vector { slot }).map_or(0, RowsFile::rows)),
+        layout::levels(match self.is_small.load(Ordering::Relaxed) {
+            true => parts.of_small_segment(self.file(Component::Vector { slot }).map_or(0, RowsFile::rows)),
             false => parts,
         })
     }
@@ -266,12 +271,12 @@ impl Files {
 
     /// The same, leaving out the `first` best ones.
     fn choose_from(&self, first: usize, room: RoomFor<'_>, before: &[CachedFile]) -> Level {
-        let (ordinary, of_rests) = (room(EvictionRank::Rows), room(EvictionRank::Rests));
+        let (ordinary, of_small) = (room(EvictionRank::Rows), room(EvictionRank::SmallSegments));
         let fits = |level: &Level| {
             let freed = before.iter().filter(|cached| !level.has(cached.component));
             let freed: u64 = freed.map(CachedFile::bytes).sum();
             let room = match self.rank_of(*level) {
-                EvictionRank::Rests => of_rests,
+                EvictionRank::SmallSegments => of_small,
                 _ => ordinary,
             };
             self.least_bytes(*level, before) <= room + freed
@@ -612,8 +617,8 @@ impl VectorColumn {
     }
 
     /// Notes whether its segment is one of few rows beside a large one.
-    pub fn note_rest(&self, is_rest: bool, caches: &Caches) {
-        if self.files.is_rest.swap(is_rest, Ordering::Relaxed) != is_rest {
+    pub fn note_small(&self, is_small: bool, caches: &Caches) {
+        if self.files.is_small.swap(is_small, Ordering::Relaxed) != is_small {
             for cached in &self.cached_files {
                 caches.rank(&cached.rows.reclaimable(), self.files.rank(cached.component));
             }

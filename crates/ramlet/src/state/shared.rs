@@ -32,12 +32,12 @@ pub struct JobArena {
     /// What a large job may take beside that while nobody has it: of the row of cached data, which is reclaimable anyway.
     pub spare: Consumer,
     /// Of flushes in the middle of a merge, whose progress is told.
-    pub is_beside: bool,
+    pub is_within_merge: bool,
 }
 
 impl JobArena {
     /// One whose jobs take their memory of `scratch`.
-    pub fn beside(lookup: Lookup, scratch: &Consumer) -> JobArena {
+    pub fn within_merge(lookup: Lookup, scratch: &Consumer) -> JobArena {
         JobArena {
             lookup,
             scratch_bytes: 0,
@@ -45,7 +45,7 @@ impl JobArena {
             threads: 1,
             scratch: scratch.clone(),
             spare: scratch.clone(),
-            is_beside: true,
+            is_within_merge: true,
         }
     }
 
@@ -68,13 +68,13 @@ impl JobArena {
 }
 
 /// What flushes in the middle of a merge work with: the other arena is the merge's.
-pub struct Beside {
+pub struct MergeFlush {
     /// Made for the first one.
     pub arena: Option<JobArena>,
     pub scratch: Consumer,
     pub lookups: Consumer,
     /// No merge runs, or nothing could be flushed in the one that does.
-    pub rests: bool,
+    pub is_off: bool,
 }
 
 /// A merge that writes its segment: memtables may be flushed meanwhile.
@@ -82,7 +82,7 @@ pub struct Merging<'a>(&'a Shared);
 
 impl Drop for Merging<'_> {
     fn drop(&mut self) {
-        whole(&self.0.beside).rests = true;
+        whole(&self.0.merge_flush).is_off = true;
     }
 }
 
@@ -148,9 +148,9 @@ pub struct Shared {
     /// Held by whoever runs a job: flush, merge, index build.
     job: Mutex<JobArena>,
     /// Held for a flush in the middle of a merge.
-    pub beside: Mutex<Beside>,
+    pub merge_flush: Mutex<MergeFlush>,
     /// What does that.
-    flush_beside: OnceLock<fn(&Shared)>,
+    flush_within_merge: OnceLock<fn(&Shared)>,
     /// Jobs that have begun, and those of them that have ended.
     begun: AtomicU64,
     ended: AtomicU64,
@@ -191,11 +191,11 @@ impl Shared {
     pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64, log_buffers: Reservation) -> Shared {
         let group_bytes = usize::try_from(log_buffers.bytes() / 2).unwrap_or(usize::MAX);
         let scratch_most = scratch_most(arena.scratch.cap(), arena.spare.cap());
-        let beside = Beside {
+        let merge_flush = MergeFlush {
             arena: None,
             scratch: arena.spare.waiting(),
             lookups: arena.lookup.rare.clone(),
-            rests: true,
+            is_off: true,
         };
         Shared {
             ready: Mutex::default(),
@@ -204,8 +204,8 @@ impl Shared {
             due: Mutex::new(true),
             due_told: Condvar::new(),
             job: Mutex::new(arena),
-            beside: Mutex::new(beside),
-            flush_beside: OnceLock::new(),
+            merge_flush: Mutex::new(merge_flush),
+            flush_within_merge: OnceLock::new(),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             room_wanted: AtomicBool::new(false),
@@ -282,20 +282,20 @@ impl Shared {
     }
 
     /// From now on, memtables are flushed so in the middle of a merge.
-    pub fn flush_beside(&self, flush: fn(&Shared)) {
-        let _ = self.flush_beside.set(flush);
+    pub fn flush_within_merge(&self, flush: fn(&Shared)) {
+        let _ = self.flush_within_merge.set(flush);
     }
 
     /// A merge of this thread begins to write.
     pub fn merging(&self) -> Merging<'_> {
-        whole(&self.beside).rests = false;
+        whole(&self.merge_flush).is_off = false;
         Merging(self)
     }
 
     /// Flushes a memtable in the middle of a merge, if a write waits for room.
     pub fn flush_awaited(&self) {
         if self.room_wanted.load(Ordering::Acquire)
-            && let Some(flush) = self.flush_beside.get()
+            && let Some(flush) = self.flush_within_merge.get()
         {
             flush(self);
         }

@@ -1,7 +1,6 @@
 //! Tests of the engine from outside.
 
 mod away;
-mod beside_merges;
 mod budgets;
 mod cancellation;
 mod check;
@@ -22,6 +21,7 @@ mod filtered;
 mod graphs;
 mod indexed;
 mod kinds;
+mod merge_flushes;
 mod model;
 mod multivectors;
 mod open_files;

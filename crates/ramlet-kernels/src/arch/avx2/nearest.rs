@@ -284,12 +284,12 @@ fn closer_of<const Q: usize, const B: usize>(
     let mut meet = |interleaved_block: usize, sums: &[Halves; Q]| {
         let squares = squares[interleaved_block * INTERLEAVED_CODES..]
             .first_chunk::<INTERLEAVED_CODES>()
-            .expect("a interleaved_block");
+            .expect("an interleaved block");
         for (q, (query, sums)) in queries.iter().zip(sums).enumerate() {
             let at = (q * interleaved_blocks + interleaved_block) * INTERLEAVED_CODES;
             let out = distances[at..]
                 .first_chunk_mut::<INTERLEAVED_CODES>()
-                .expect("a interleaved_block");
+                .expect("an interleaved block");
             let mut far = [0; 2];
             for half in 0..2 {
                 // SAFETY: 8 numbers behind each place.

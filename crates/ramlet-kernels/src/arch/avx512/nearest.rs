@@ -321,14 +321,14 @@ fn several_closer<const Q: usize, const B: usize>(
     for (interleaved_block, sums) in (first..).zip(&sums) {
         let squares = squares[interleaved_block * INTERLEAVED_CODES..]
             .first_chunk::<INTERLEAVED_CODES>()
-            .expect("a interleaved_block");
+            .expect("an interleaved block");
         // SAFETY: 16 numbers.
         let squares = unsafe { _mm512_loadu_si512(squares.as_ptr().cast()) };
         for (q, (query, sum)) in queries.iter().zip(sums).enumerate() {
             let at = (q * interleaved_blocks + interleaved_block) * INTERLEAVED_CODES;
             let out = distances[at..]
                 .first_chunk_mut::<INTERLEAVED_CODES>()
-                .expect("a interleaved_block");
+                .expect("an interleaved block");
             let own = _mm512_add_epi32(squares, _mm512_set1_epi32(query.offset as i32));
             let distance = _mm512_sub_epi32(own, _mm512_slli_epi32::<1>(*sum));
             // SAFETY: 16 numbers.

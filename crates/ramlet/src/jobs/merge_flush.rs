@@ -17,36 +17,36 @@ use crate::jobs::{flush_with, is_crowded, maintenance};
 use crate::limits::{BACKGROUND_READS, JOB_SCRATCH_MIN};
 use crate::read::lookup::Lookup;
 use crate::state::core::Core;
-use crate::state::shared::{Beside, JobArena, Shared};
+use crate::state::shared::{JobArena, MergeFlush, Shared};
 use crate::write::writer::Writer;
 
 /// Flushes one memtable if a write waits for room. For the thread of a merge, while it holds no lock but that of jobs.
 pub fn flush_awaited(shared: &Shared) {
     // Held: this is a flush itself.
-    let Ok(mut beside) = shared.beside.try_lock() else {
+    let Ok(mut own) = shared.merge_flush.try_lock() else {
         return;
     };
-    if beside.rests || !shared.room_wanted.swap(false, Ordering::AcqRel) {
+    if own.is_off || !shared.room_wanted.swap(false, Ordering::AcqRel) {
         return;
     }
     let cores: Vec<Arc<Core>> = maintenance::live(shared).collect();
-    let mut flush_any = || cores.iter().any(|core| flush(core, &mut beside));
+    let mut flush_any = || cores.iter().any(|core| flush(core, &mut own));
     let is_done = flush_any() || (maintenance::freeze_largest(&cores) && flush_any());
     if !is_done {
         // Not tried again in this merge.
-        beside.rests = true;
+        own.is_off = true;
         shared.want_room();
     }
 }
 
 /// False where there is nothing to flush, or not in this way. What fails is told by the flush that comes after the merge.
-fn flush(core: &Core, beside: &mut Beside) -> bool {
+fn flush(core: &Core, own: &mut MergeFlush) -> bool {
     if !is_short_to_flush(core, &core.writer()) {
         return false;
     }
     let begun = core.shared.watch.now();
     let flushed = core.guarded(|| {
-        let (arena, _held) = arena_of(beside, core)?;
+        let (arena, _held) = arena_of(own, core)?;
         let flushed = flush_with(core, arena, Some(0));
         arena.put_back();
         flushed
@@ -70,13 +70,13 @@ fn is_short_to_flush(core: &Core, writer: &Writer) -> bool {
 }
 
 /// An arena, and what its job may use of the memory.
-fn arena_of<'a>(beside: &'a mut Beside, core: &Core) -> Result<(&'a mut JobArena, Reservation)> {
-    if beside.arena.is_none() {
+fn arena_of<'a>(own: &'a mut MergeFlush, core: &Core) -> Result<(&'a mut JobArena, Reservation)> {
+    if own.arena.is_none() {
         let reader = core.file_context.storage.reader(BACKGROUND_READS)?;
-        let lookup = Lookup::without_index(IoContext::new(reader), &beside.lookups)?;
-        beside.arena = Some(JobArena::beside(lookup, &beside.scratch));
+        let lookup = Lookup::without_index(IoContext::new(reader), &own.lookups)?;
+        own.arena = Some(JobArena::within_merge(lookup, &own.scratch));
     }
-    let arena = beside.arena.as_mut().expect("made above");
+    let arena = own.arena.as_mut().expect("made above");
     let held = arena.take(JOB_SCRATCH_MIN)?;
     Ok((arena, held))
 }
