@@ -35,7 +35,7 @@ impl BenchArgs {
             BenchCommand::Ram(args) => crate::ram::run(args),
             BenchCommand::Search(args) => crate::search::run(args),
             BenchCommand::Guard => {
-                crate::guard::serve();
+                crate::host::guard::serve();
                 Ok(())
             }
         }

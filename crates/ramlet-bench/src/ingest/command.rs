@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Ingest, IngestOptions, Source, Where, ingest_report};
 use crate::files::Distance;
-use crate::server::{check_is_disk, check_limits, check_line};
+use crate::host::server::{check_is_disk, check_limits, check_line};
 use crate::{ByteSize, OutputArgs, Progress, count};
 
 /// Load vectors, index, merge, delete, release: what happens to the server's memory meanwhile

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::phase::Phase;
 use super::phases::Ingest;
 use super::sample::Sample;
-use crate::table::{figure, figure_or_dash};
+use crate::results::table::{figure, figure_or_dash};
 use crate::{Axis, Curve, Plot, Table};
 
 /// A row of the article's table (k-NN plugin, "Optimize native memory allocations to reduce fragmentation"): vectors of 768 dimensions

@@ -15,10 +15,10 @@ use super::phase::Phase;
 use super::place::{Place, Served};
 use super::sample::Sample;
 use super::sampler::Sampler;
-use crate::api::{Api, collection_path};
-use crate::cgroup::MemoryFigures;
 use crate::files::{Rows, open_rows};
-use crate::fill::fill;
+use crate::host::cgroup::MemoryFigures;
+use crate::traffic::api::{Api, collection_path};
+use crate::traffic::fill::fill;
 
 /// A phase that is over.
 #[derive(Debug, Clone, Serialize)]

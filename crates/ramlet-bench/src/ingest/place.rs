@@ -8,11 +8,11 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::options::{IngestOptions, Where};
 use super::sample::{Process, memory_directory};
-use crate::api::Api;
-use crate::cgroup::{MemoryFigures, Tree, own_name, stale_names};
-use crate::guard::{Guard, Trace};
-use crate::http::Target;
-use crate::server::{Program, Server, Start, check_is_disk};
+use crate::host::cgroup::{MemoryFigures, Tree, own_name, stale_names};
+use crate::host::guard::{Guard, Trace};
+use crate::host::server::{Program, Server, Start, check_is_disk};
+use crate::traffic::api::Api;
+use crate::traffic::http::Target;
 
 /// For being ready.
 const START_FOR: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::phase::Phase;
 use super::sample::{Group, Heap, Process, Sample};
-use crate::http::{Connection, Target};
+use crate::traffic::http::{Connection, Target};
 
 /// What is watched, and what was seen.
 pub(crate) struct Sampler {

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Disk, Grid, IoOptions, Way, io_report};
-use crate::server::check_is_disk;
+use crate::host::server::check_is_disk;
 use crate::{ByteSize, OutputArgs, Progress};
 
 /// Read and score vectors at random places of a disk, by mmap, pread and io_uring

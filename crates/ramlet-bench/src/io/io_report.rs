@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Disk, Grid, Measured, Way};
-use crate::table::{figure, figure_or_dash};
+use crate::results::table::{figure, figure_or_dash};
 use crate::{Axis, Curve, Plot, Table};
 
 /// A row of the article's table ("Qdrant under the hood: io_uring"): vectors on a rented network drive, 4 cores, 1,000 queries.

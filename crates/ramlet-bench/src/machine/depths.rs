@@ -4,7 +4,7 @@ use ramlet_io::measure::{Kind, Method};
 
 use super::disk::cases;
 use super::row::Row;
-use crate::plot::{Axis, Curve, Plot};
+use crate::results::plot::{Axis, Curve, Plot};
 
 /// MB/s of random reads and writes by io_uring over how many are in flight, a curve for each size of block.
 pub fn plot(rows: &[Row]) -> Plot {

@@ -8,7 +8,7 @@ use ramlet_io::measure::{Kind, Method, TestFile};
 
 use super::disk::{Case, cases};
 use super::tool::Tool;
-use crate::summary::Summary;
+use crate::results::summary::Summary;
 
 /// Times that the turns of a line are taken, at most.
 const ROUNDS: usize = 3;

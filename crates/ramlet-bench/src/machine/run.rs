@@ -20,8 +20,8 @@ use super::sqlite::SQLITE;
 use super::suite::{Options, Report, Setup, Suite};
 use super::system::SYSTEM;
 use crate::Machine;
-use crate::plot::Plot;
-use crate::table::Table;
+use crate::results::plot::Plot;
+use crate::results::table::Table;
 
 /// In the source's order.
 pub(super) const SUITES: [Suite; 10] = [

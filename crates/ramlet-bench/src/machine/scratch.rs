@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::guard::{Guard, Trace};
+use crate::host::guard::{Guard, Trace};
 
 const PREFIX: &str = ".ramlet-machine-";
 
@@ -16,7 +16,7 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new(directory: &Path) -> Result<Scratch, String> {
-        remove_leftovers(directory);
+        remove_orphans(directory);
         let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
         let directory = directory.canonicalize().map_err(failed)?;
         let guard = Guard::start().map_err(|error| format!("{error:#}"))?;
@@ -57,7 +57,7 @@ impl Drop for Scratch {
 }
 
 /// Directories of processes that are gone, whose guards were killed too.
-fn remove_leftovers(directory: &Path) {
+fn remove_orphans(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();

@@ -18,11 +18,11 @@ pub use placement::Placement;
 use anyhow::{Result, bail};
 use indicatif::HumanCount;
 
-use crate::api::Api;
-use crate::cgroup::Tree;
 use crate::data::Data;
-use crate::http::Target;
-use crate::server::{check_is_disk, check_limits, check_line, check_process};
+use crate::host::cgroup::Tree;
+use crate::host::server::{check_is_disk, check_limits, check_line, check_process};
+use crate::traffic::api::Api;
+use crate::traffic::http::Target;
 use crate::{ByteSize, Machine, Progress};
 use minimum::Minimum;
 use ram_report::Report;

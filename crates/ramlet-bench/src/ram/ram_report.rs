@@ -10,8 +10,8 @@ use super::placement::Placement;
 use super::ram_article::{self, LINES, minimum_mb};
 use super::ram_rig::{Row, Verdict};
 use crate::data::Data;
-use crate::measure::Figures;
-use crate::table::{figure, figure_or_dash};
+use crate::results::table::{figure, figure_or_dash};
+use crate::traffic::measure::Figures;
 use crate::{Axis, ByteSize, Comparison, Curve, Plot, Summary, Table};
 
 /// What was measured.

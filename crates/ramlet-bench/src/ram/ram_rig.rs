@@ -11,22 +11,25 @@ use serde::Serialize;
 
 use super::args::{LoadIn, RamArgs};
 use super::placement::Placement;
-use crate::api::Api;
-use crate::cgroup::{self, Tree};
 use crate::data::Data;
-use crate::fill::{Filled, fill};
-use crate::guard::{Guard, Trace};
-use crate::http::Target;
-use crate::load::Load;
-use crate::measure::{Figures, measure};
-use crate::requests::Requests;
-use crate::server::{Failure, Program, Server, Start, Used, check_is_disk, copy_all, drop_caches, used_by};
-use crate::setting::Setting;
+use crate::host::cgroup;
+use crate::host::cgroup::Tree;
+use crate::host::guard::{Guard, Trace};
+use crate::host::server::{
+    Failure, Program, Server, Start, Used, check_is_disk, copy_all, drop_caches, used_by,
+};
+use crate::traffic::api::Api;
+use crate::traffic::fill::{Filled, fill};
+use crate::traffic::http::Target;
+use crate::traffic::load::Load;
+use crate::traffic::measure::{Figures, measure};
+use crate::traffic::requests::Requests;
+use crate::traffic::setting::Setting;
 use crate::{ByteSize, Progress};
 
 const COLLECTION: &str = "ramlet-bench";
 /// For an answer: longer, and the server counts as not serving.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What came of a limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -280,7 +283,7 @@ impl<'a> Rig<'a> {
             [] => vec![None],
             efs => efs.iter().map(|ef| Some(*ef)).collect(),
         };
-        let warm_up = Load::to_warm_up(self.args.connections, None, self.args.warm_up, ANSWER_PATIENCE);
+        let warm_up = Load::to_warm_up(self.args.connections, None, self.args.warm_up, ANSWER_TIMEOUT);
         for ef in efforts {
             let setting = Setting {
                 collection: COLLECTION.into(),
@@ -289,7 +292,7 @@ impl<'a> Rig<'a> {
                 ..Setting::default()
             };
             let requests = Requests::render(target, &setting, self.data.queries())?;
-            crate::measure::warm_up(target, &requests, &warm_up, used);
+            crate::traffic::measure::warm_up(target, &requests, &warm_up, used);
             let load = Load {
                 span: Duration::from_secs_f64(self.args.seconds),
                 requests_min: requests.len() as u64,

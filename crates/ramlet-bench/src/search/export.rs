@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::measure::Figures;
+use crate::traffic::measure::Figures;
 
 /// Columns of ann-benchmarks' `data_export.py` that a measurement from outside can fill; its latencies are in milliseconds.
 const COLUMNS: &str = "algorithm,parameters,dataset,count,k-nn,qps,p50,p95,p99,p999";

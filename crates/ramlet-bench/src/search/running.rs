@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::Progress;
-use crate::api::{ANSWER_TIMEOUT, Api, collection_path};
-use crate::load::{self, Load};
-use crate::requests::Requests;
-use crate::setting::{Setting, id_of_text};
+use crate::traffic::api::{ANSWER_TIMEOUT, Api, collection_path};
+use crate::traffic::load;
+use crate::traffic::load::Load;
+use crate::traffic::requests::Requests;
+use crate::traffic::setting::{Setting, id_of_text};
 
 /// What is searched, when nobody told.
 pub struct Running {

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::args::SearchArgs;
 use super::export;
-use crate::measure::Figures;
-use crate::table::{figure, figure_or_dash};
-use crate::wire::Wire;
+use crate::results::table::{figure, figure_or_dash};
+use crate::traffic::measure::Figures;
+use crate::traffic::wire::Wire;
 use crate::{Axis, Curve, Machine, Plot, Summary, Table};
 
 /// All runs, in order.

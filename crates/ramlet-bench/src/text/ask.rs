@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::http::Target;
-use crate::requests::Requests;
+use crate::traffic::http::Target;
+use crate::traffic::requests::Requests;
 
 /// How the words of a query are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::corpus::{Corpus, Documents};
 use super::replay::Watch;
-use crate::api::{ANSWER_TIMEOUT, Api, collection_path, sentence};
-use crate::fill::fill_points;
-use crate::http::Target;
+use crate::traffic::api::{ANSWER_TIMEOUT, Api, collection_path, sentence};
+use crate::traffic::fill::fill_points;
+use crate::traffic::http::Target;
 
 pub const COLLECTION: &str = "ramlet-bench-text";
 
@@ -112,7 +112,11 @@ pub fn stream(target: &Target, changes: &mut Changes<'_>, per_s: f64, watch: &Wa
 }
 
 /// False when the server asked to wait; it has been waited for.
-fn send(target: &Target, connection: &mut Option<crate::http::Connection>, request: &[u8]) -> Result<bool> {
+fn send(
+    target: &Target,
+    connection: &mut Option<crate::traffic::http::Connection>,
+    request: &[u8],
+) -> Result<bool> {
     let open = match connection.take().filter(|open| open.is_open()) {
         Some(open) => connection.insert(open),
         None => connection.insert(target.connect(ANSWER_TIMEOUT)?),

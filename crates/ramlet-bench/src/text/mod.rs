@@ -23,7 +23,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
-use crate::server::{check_is_disk, check_limits};
+use crate::host::server::{check_is_disk, check_limits};
 use crate::{Machine, Progress};
 use ask::Kind;
 use changes::{Changes, Updated};

@@ -8,9 +8,9 @@ use ramlet_testdata::process::thread_cpu_ns;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use crate::api::sentence;
-use crate::http::{Connection, Target};
-use crate::requests::Requests;
+use crate::traffic::api::sentence;
+use crate::traffic::http::{Connection, Target};
+use crate::traffic::requests::Requests;
 
 /// How to send it.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub struct Window {
     pub latency_ms_max: f64,
 }
 
-const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Errors after which a client gives up: the server is gone, or knows no such query.
 const FAILURES_MAX: u32 = 5;
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
@@ -155,7 +155,7 @@ struct Found {
 fn ask(target: &Target, connection: &mut Option<Connection>, request: &[u8]) -> Result<usize, String> {
     let open = match connection.take().filter(Connection::is_open) {
         Some(open) => connection.insert(open),
-        None => connection.insert(target.connect(ANSWER_PATIENCE).map_err(|e| e.to_string())?),
+        None => connection.insert(target.connect(ANSWER_TIMEOUT).map_err(|e| e.to_string())?),
     };
     let answer = open.ask(request).map_err(|error| error.to_string())?;
     match answer.status {

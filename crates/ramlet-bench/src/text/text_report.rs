@@ -10,7 +10,7 @@ use super::text_article::{BETWEEN_CUTS, LINES, Line, best_in_ram, fraction};
 use super::text_rig::Conditions;
 use super::text_storage::Storage;
 use super::{GridRun, KindRun, Loaded, ReplaceRun, Run, UpdateRun};
-use crate::table::{figure, figure_or_dash};
+use crate::results::table::{figure, figure_or_dash};
 use crate::{Axis, ByteSize, Curve, Machine, Plot, Table};
 
 /// What was measured.

@@ -16,13 +16,14 @@ use super::corpus::Corpus;
 use super::options::TextArgs;
 use super::replay::{Replay, Track, Watch, run};
 use super::text_storage::{Searchers, Storage};
-use crate::api::{Api, collection_path};
-use crate::cgroup::{self, Tree};
-use crate::fill::{Filled, fill_points};
-use crate::guard::{Guard, Trace};
-use crate::http::Target;
-use crate::requests::Requests;
-use crate::server::{Failure, Program, Server, Start, Used, copy_all, drop_caches};
+use crate::host::cgroup;
+use crate::host::cgroup::Tree;
+use crate::host::guard::{Guard, Trace};
+use crate::host::server::{Failure, Program, Server, Start, Used, copy_all, drop_caches};
+use crate::traffic::api::{Api, collection_path};
+use crate::traffic::fill::{Filled, fill_points};
+use crate::traffic::http::Target;
+use crate::traffic::requests::Requests;
 use crate::{ByteSize, Progress};
 
 /// Under what a run is made.

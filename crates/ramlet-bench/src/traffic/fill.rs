@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use ramlet_testdata::process::thread_cpu_ns;
 
-use crate::api::{collection_path, sentence};
+use super::api::{collection_path, sentence};
+use super::http::Target;
 use crate::files::Rows;
-use crate::http::Target;
 use crate::json::write_vector;
 
 /// Requests under way at once.
@@ -157,7 +157,7 @@ impl Shared<'_> {
         self.cpu_ns.fetch_add(thread_cpu_ns() as usize, Ordering::Relaxed);
     }
 
-    fn send(&self, batch: &Batch, connection: &mut Option<crate::http::Connection>) -> Result<()> {
+    fn send(&self, batch: &Batch, connection: &mut Option<super::http::Connection>) -> Result<()> {
         let (mut from, mut body, mut request) = (0, Vec::new(), Vec::new());
         let started = Instant::now();
         while from < batch.ends.len() {

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::api::collection_path;
-use crate::grpc;
-use crate::http::Target;
+use super::api::collection_path;
+use super::grpc;
+use super::http::Target;
+use super::setting::{Setting, id_of_text};
+use super::wire::Wire;
 use crate::json::write_vector;
-use crate::setting::{Setting, id_of_text};
-use crate::wire::Wire;
 
 /// Whole HTTP requests or messages of gRPC, one a query.
 #[derive(Debug, Clone, Default)]

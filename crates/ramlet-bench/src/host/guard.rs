@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::cgroup;
+use super::cgroup;
 
 /// The measurement's end of the pipe. What it is told to watch is removed when this process ends, however it ends.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 use std::io::Result;
 use std::time::Duration;
 
-use crate::grpc::Channel;
-use crate::http::{Answer, Connection, Target};
-use crate::requests::Requests;
-use crate::wire::Wire;
-use crate::{grpc, requests};
+use super::grpc::Channel;
+use super::http::{Answer, Connection, Target};
+use super::requests::Requests;
+use super::wire::Wire;
+use super::{grpc, requests};
 
 /// A connection of either.
 #[derive(Debug)]

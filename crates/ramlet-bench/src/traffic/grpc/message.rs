@@ -9,8 +9,8 @@ use ramlet_proto::qdrant::{
 use serde_json::Value;
 
 use super::hpack;
-use crate::http::Target;
-use crate::setting::{Setting, id_of_text};
+use crate::traffic::http::Target;
+use crate::traffic::setting::{Setting, id_of_text};
 
 /// Of the static table of header fields.
 const METHOD_POST: u8 = 3;

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::api::Api;
-use crate::cgroup::{self, DiskFigures, Group, MemoryFigures, Tree};
-use crate::guard::{Guard, Trace};
-use crate::http::Target;
+use super::cgroup;
+use super::cgroup::{DiskFigures, Group, MemoryFigures, Tree};
+use super::guard::{Guard, Trace};
+use crate::traffic::api::Api;
+use crate::traffic::http::Target;
 use crate::{ByteSize, Machine};
 
 /// What to start.
@@ -69,7 +70,7 @@ pub struct Used {
 /// Enters the control groups named before `--`, then becomes the rest.
 const ENTER: &str = "while [ \"$1\" != -- ]; do echo $$ > \"$1\" || exit 97; shift; done; shift; exec \"$@\"";
 const POLL_EVERY: Duration = Duration::from_millis(20);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Of the server's last words.
 const WORDS_BYTES: usize = 400;
 
@@ -222,7 +223,7 @@ impl<'g> Server<'g> {
     pub fn stop(mut self) {
         cgroup::signal("TERM", std::iter::once(-i64::from(self.child.id())));
         let started = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < STOP_PATIENCE {
+        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < STOP_TIMEOUT {
             std::thread::sleep(POLL_EVERY);
         }
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::http::Target;
-use crate::load::{self, Load, Outcome};
-use crate::requests::Requests;
-use crate::server::Used;
+use super::http::Target;
+use super::load;
+use super::load::{Load, Outcome};
+use super::requests::Requests;
+use crate::host::server::Used;
 
 /// What one run showed. Latencies in milliseconds, as a client saw them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! Which values an axis names: four to ten round ones, however long or short it is.
 
-use crate::table::figure;
+use super::table::figure;
 
 /// Fewer say too little of where a point lies.
 const FEW: usize = 4;

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use ramlet_testdata::Latencies;
 use ramlet_testdata::process::thread_cpu_ns;
 
-use crate::api;
-use crate::client::{Client, read_ids};
-use crate::http::Target;
-use crate::requests::Requests;
-use crate::wire::Wire;
+use super::api;
+use super::client::{Client, read_ids};
+use super::http::Target;
+use super::requests::Requests;
+use super::wire::Wire;
 
 /// How to ask.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 
-use crate::ticks::{label, ticks};
+use super::ticks::{label, ticks};
 
 /// A picture of a few curves.
 #[derive(Debug, Clone, Default)]

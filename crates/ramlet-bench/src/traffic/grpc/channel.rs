@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::frame::{self, Head};
 use super::hpack::{self, Field};
-use crate::http::{Answer, Target, in_words};
+use crate::traffic::http::{Answer, Target, in_words};
 
 /// What we grant the other side at once; granted again when half of it is used.
 const WINDOW: u32 = (1 << 31) - 1;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use crate::http::{Connection, Target};
+use super::http::{Connection, Target};
 
 /// How long an answer may take: a server that merges inside a small limit takes its time.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
