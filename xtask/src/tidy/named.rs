@@ -18,9 +18,10 @@ const TOPS: [&str; 9] = [
     "tests/",
     "xtask/",
 ];
-/// Files of other projects that documents speak of.
-const FOREIGN: [&str; 3] = [
+/// Files of other projects that documents speak of, and what lies in a user's bucket.
+const FOREIGN: [&str; 4] = [
     "data_export.py",
+    "ramlet-snapshots",
     "tests/consensus_tests/auth_tests",
     "tests/openapi",
 ];
@@ -72,7 +73,7 @@ pub fn check(files: &[TextFile], members: &[Member], findings: &mut Vec<Finding>
 fn is_document(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let of_root = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
-    of_root.contains(&path) || (path.ends_with(".md") && ["docs", "docs/adr"].contains(&folder))
+    of_root.contains(&path) || (path.ends_with(".md") && ["docs", "docs/adr", "docs/guide"].contains(&folder))
 }
 
 fn code_spans(line: &str) -> impl Iterator<Item = &str> {
