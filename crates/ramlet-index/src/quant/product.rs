@@ -149,13 +149,7 @@ impl ProductModel {
         seed: u64,
         threads: usize,
     ) -> Result<ProductModel> {
-        if !shape.is_valid() || sample.len() < shape.dims {
-            return Err(broken(format!(
-                "{shape:?} from a sample of {} numbers",
-                sample.len()
-            )));
-        }
-        Ok(train::train(shape, sample, (seed, false), threads.max(1)))
+        ProductModel::trained(shape, sample, (seed, false), threads)
     }
 
     /// The same with overlapping words, which say something of the next part too: better, but products alone can be estimated.
@@ -165,13 +159,23 @@ impl ProductModel {
         seed: u64,
         threads: usize,
     ) -> Result<ProductModel> {
+        ProductModel::trained(shape, sample, (seed, true), threads)
+    }
+
+    /// Of words that overlap or don't.
+    fn trained(
+        shape: ProductShape,
+        sample: &[f32],
+        (seed, overlap): (u64, bool),
+        threads: usize,
+    ) -> Result<ProductModel> {
         if !shape.is_valid() || sample.len() < shape.dims {
             return Err(broken(format!(
                 "{shape:?} from a sample of {} numbers",
                 sample.len()
             )));
         }
-        Ok(train::train(shape, sample, (seed, true), threads.max(1)))
+        Ok(train::train(shape, sample, (seed, overlap), threads.max(1)))
     }
 
     fn overlaps(&self) -> bool {

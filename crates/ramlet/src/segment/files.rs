@@ -1,5 +1,6 @@
 //! Open segment files of two shapes: fixed rows and byte records. Sorted keys: [`table`](super::table).
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use ramlet_format::component::Component;
@@ -758,12 +759,7 @@ impl RecordsFile {
         let mut wave: Vec<BlockAt> = Vec::with_capacity(RUN_PAGES as usize);
         let mut reads = Vec::with_capacity(RUN_PAGES as usize);
         while blocks.peek().is_some() {
-            wave.clear();
-            let mut pages = 0;
-            while let Some(at) = blocks.next_if(|at| wave.is_empty() || pages + at.pages <= RUN_PAGES) {
-                pages += at.pages;
-                wave.push(at);
-            }
+            take_wave(&mut blocks, &mut wave);
             reads.clear();
             reads.extend(wave.iter().map(|at| (at.page, at.pages)));
             self.file.read_many(io, &reads, buf)?;
@@ -822,12 +818,7 @@ impl RecordsFile {
         let mut blocks = self.index.blocks().peekable();
         let mut wave = Vec::with_capacity(RUN_PAGES as usize);
         while blocks.peek().is_some() {
-            wave.clear();
-            let mut pages = 0;
-            while let Some(at) = blocks.next_if(|at| wave.is_empty() || pages + at.pages <= RUN_PAGES) {
-                pages += at.pages;
-                wave.push(at);
-            }
+            let pages = take_wave(&mut blocks, &mut wave);
             // Adjacent blocks of one page each are one sequential read; a long record stands alone.
             if wave.iter().all(|at| at.pages == 1) {
                 let run = self.file.read_run(io, wave[0].page, pages, 1, &mut buf)?;
@@ -859,4 +850,15 @@ impl RecordsFile {
         }
         Ok(())
     }
+}
+
+/// Replaces `wave` by the next blocks that one read takes; how many pages they have.
+fn take_wave(blocks: &mut Peekable<impl Iterator<Item = BlockAt>>, wave: &mut Vec<BlockAt>) -> u32 {
+    wave.clear();
+    let mut pages = 0;
+    while let Some(at) = blocks.next_if(|at| wave.is_empty() || pages + at.pages <= RUN_PAGES) {
+        pages += at.pages;
+        wave.push(at);
+    }
+    pages
 }

@@ -140,11 +140,7 @@ impl Engine {
         checksum: Option<&str>,
     ) -> Result<()> {
         let mut work = Workspace::new(self.snapshot_memory())?;
-        if let Some(expected) = checksum {
-            check_checksum(expected)?;
-            check_sha256(file, expected, &mut work)?;
-        }
-        let mut reader = SnapshotReader::open(file)?;
+        let mut reader = open_checked(file, checksum, &mut work)?;
         let frame = reader.next()?;
         if reader.contents != Contents::Collection || frame.kind != FrameKind::Collection {
             return Err(refused(&"it is of several shards, not of one"));
@@ -167,11 +163,7 @@ impl Engine {
         checksum: Option<&str>,
     ) -> Result<()> {
         let mut work = Workspace::new(self.snapshot_memory())?;
-        if let Some(expected) = checksum {
-            check_checksum(expected)?;
-            check_sha256(file, expected, &mut work)?;
-        }
-        let mut reader = SnapshotReader::open(file)?;
+        let mut reader = open_checked(file, checksum, &mut work)?;
         if reader.contents != Contents::Collection {
             return Err(refused(&"it is one of the whole storage, not of a collection"));
         }
@@ -424,6 +416,15 @@ fn received(upload: &mut SnapshotUpload, checksum: Option<&str>) -> Result<Snaps
         check_equal(&found, expected)?;
     }
     Ok(file)
+}
+
+/// Opens a snapshot whose SHA-256 is as expected, if one is.
+fn open_checked(file: &SnapshotFile, checksum: Option<&str>, work: &mut Workspace) -> Result<SnapshotReader> {
+    if let Some(expected) = checksum {
+        check_checksum(expected)?;
+        check_sha256(file, expected, work)?;
+    }
+    SnapshotReader::open(file)
 }
 
 /// What a catalog lists of a collection: its own part, then its shards.
