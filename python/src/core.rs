@@ -178,7 +178,7 @@ impl Core {
         Ok((answer.status, answer.headers, body, answer.numbers))
     }
 
-    /// Makes segments of fresh points, builds what is due, and returns when nothing is left to do. Interrupting it leaves the
+    /// Makes segments of the memtables, builds what is due, and returns when nothing is left to do. Interrupting it leaves the
     /// rest to the background.
     fn settle(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let open = self.opened()?;

@@ -117,7 +117,7 @@ def test_what_a_start_does_is_told_apart(bench, tmp_path, monkeypatch, script, v
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("RAMLET_BIN", str(program))
-    monkeypatch.setattr(corrupt, "PATIENCE_S", 1)
+    monkeypatch.setattr(corrupt, "TIMEOUT_S", 1)
     assert bench.ask(bench.copy())[0] == verdict
     assert (verdict in corrupt.FINE) == (verdict == "refused start")
 

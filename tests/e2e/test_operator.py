@@ -367,7 +367,7 @@ def test_bars_are_as_wide_as_what_they_stand_for(unindexed, tmp_path, width):
     link = f"{server.url}/dashboard#collection=c&by=vector&what=1,1,1,1&limit=3"
     with Page(link, tmp_path / "profile") as page:
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        page.until("document.querySelectorAll('#held span').length > 3 && document.querySelectorAll('#timeline span').length > 0")
+        page.until("document.querySelectorAll('#in-use span').length > 3 && document.querySelectorAll('#timeline span').length > 0")
         page.until("/Unindexed/.test(document.getElementById('q-todo').innerText)", 60)
         assert page.run("innerWidth") == width
         picture(page, f"page-{width}")
@@ -388,7 +388,7 @@ def test_labels_in_the_bars_can_be_read(unindexed, tmp_path):
         assert labels and all(label["contrast"] >= 4.5 for label in labels), labels
         # Whatever colour a part will have.
         page.run("drawn = [...Array(16).keys()].map(n => { const s = document.createElement('span'); s.className = `c${n}`; s.innerHTML = '<b>x</b>'; return s; });"
-                 "document.getElementById('held').replaceChildren(...drawn)")
+                 "document.getElementById('in-use').replaceChildren(...drawn)")
         labels = page.run(CONTRASTS)
         assert sum(label["name"] == "x" for label in labels) == 16
         assert all(label["contrast"] >= 4.5 for label in labels if label["name"] == "x"), labels

@@ -139,7 +139,7 @@ SIZES = [(1_000, 64), (4_000, 300), (18_000, 300), (30_000, 70), (60_000, 300), 
 WAYS = ["scroll", "query", "retrieve", "batch", "groups"]
 # Over REST all are sent while they are read: no size is too large for them. A message of gRPC begins with its length.
 # Longer than any answer takes here: who waits so long waits for itself.
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 def rest_body(way, count):
@@ -171,8 +171,8 @@ class Rest:
 
     def open(self):
         if self.context:
-            return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S, context=self.context)
-        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
+            return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=TIMEOUT_S, context=self.context)
+        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=TIMEOUT_S)
 
     def ask(self, name, way, count, packed):
         """(status, points and their payloads' bytes, what was said if it was refused)"""
@@ -199,7 +199,7 @@ class Http2:
     def __init__(self, server):
         import httpx
 
-        self.client = httpx.Client(base_url=server.url, http1=False, http2=True, timeout=PATIENCE_S)
+        self.client = httpx.Client(base_url=server.url, http1=False, http2=True, timeout=TIMEOUT_S)
 
     def ask(self, name, way, count, packed):
         path, body = rest_body(way, count)
@@ -230,7 +230,7 @@ class Grpc:
         method, request = message(name, way, count)
         call = getattr(pb.PointsStub(self.channels[packed]), method)
         try:
-            result = call(request, timeout=PATIENCE_S).result
+            result = call(request, timeout=TIMEOUT_S).result
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
                 raise
@@ -270,7 +270,7 @@ class Others(threading.Thread):
 
     def __init__(self, server, name):
         super().__init__(daemon=True)
-        self.http, self.name, self.going, self.statuses = server.http(timeout=PATIENCE_S), name, True, Counter()
+        self.http, self.name, self.going, self.statuses = server.http(timeout=TIMEOUT_S), name, True, Counter()
 
     def run(self):
         body = json.dumps({"query": [1, 2], "limit": 3})
@@ -366,7 +366,7 @@ def stop(server, api, way, packed, context=None):
 
 def downloaded(server):
     """What is wrong with a snapshot that is fetched; empty if nothing is."""
-    http = server.http(timeout=PATIENCE_S)
+    http = server.http(timeout=TIMEOUT_S)
     path = f"/collections/of{STOPPED[0]}/snapshots"
     [listed] = http.result("GET", path)
     status, _, content = http.raw("GET", f"{path}/{listed['name']}")

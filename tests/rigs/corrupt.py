@@ -35,7 +35,7 @@ from harness import kinds  # noqa: E402
 from harness.http import Answer  # noqa: E402
 from harness.server import Server, binary  # noqa: E402
 
-PAGE, PATIENCE_S = 4096, 20
+PAGE, TIMEOUT_S = 4096, 20
 DAMAGES = (
     "flip first page",
     "flip a page",
@@ -184,7 +184,7 @@ class Bench:
     def checked(self, directory):
         """Whether `ramlet check` finds something: "found", "missed", or how it failed itself."""
         try:
-            done = subprocess.run([str(binary()), "check", str(directory)], capture_output=True, text=True, timeout=PATIENCE_S)
+            done = subprocess.run([str(binary()), "check", str(directory)], capture_output=True, text=True, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return "hangs"
         if done.returncode < 0 or "panicked" in done.stderr:
@@ -196,7 +196,7 @@ class Bench:
         server = Server(directory, self.memory, ["--no-probe"])
         server.log_path.unlink(missing_ok=True)
         try:
-            server.start(timeout=PATIENCE_S)
+            server.start(timeout=TIMEOUT_S)
         except TimeoutError:
             return "hang", "not ready"
         except RuntimeError:
@@ -221,13 +221,13 @@ class Bench:
     @staticmethod
     def stopped(server):
         try:
-            return server.stop(timeout=PATIENCE_S)
+            return server.stop(timeout=TIMEOUT_S)
         except RuntimeError:
             return None
 
     def questioned(self, server, learn):
         verdicts = {"unaffected": ""}
-        client = server.http(timeout=PATIENCE_S)
+        client = server.http(timeout=TIMEOUT_S)
         for at, question in enumerate(self.questions):
             try:
                 got = kinds.plain(question, client.result(*question[2:5], retry=False))
@@ -240,7 +240,7 @@ class Bench:
                     verdicts["closed collection" if "could not be opened" in answer.sentence() else "refused question"] = said
                 continue
             except TimeoutError:
-                verdicts["hang"] = f"{question[0]} {question[1]}: no answer within {PATIENCE_S} s"
+                verdicts["hang"] = f"{question[0]} {question[1]}: no answer within {TIMEOUT_S} s"
                 break
             except (http.client.HTTPException, OSError) as error:
                 client.close()

@@ -29,7 +29,7 @@ from harness.server import Server  # noqa: E402
 MEGABYTES = 256
 # So much JSON that the disk is full after some thousand points.
 PADDING, IDS, BATCHES = (2_000, 10_000, 40_000), 5_000, (1, 20, 40)
-PATIENCE_S = 60
+TIMEOUT_S = 60
 # Free bytes with which there is room for a snapshot of what is there.
 ROOMY = 160 << 20
 
@@ -47,7 +47,7 @@ class Scenario:
             if "#" not in sentence.partition(": ")[2]:
                 self.wrong.append(f"refused without a figure, {times} times: {sentence}")
 
-    def until(self, condition, what, timeout=PATIENCE_S):
+    def until(self, condition, what, timeout=TIMEOUT_S):
         give_up = time.monotonic() + timeout
         while not condition():
             if not self.server.alive():
@@ -177,9 +177,9 @@ class Scenario:
         files = self.server.data / "snapshots"
         self.until(lambda: any(files.rglob("*.tmp")) or answers, "a snapshot is written")
         self.drive.fill()
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
         if not answers:
-            self.wrong.append(f"a snapshot on a full disk has had no answer for {PATIENCE_S} s")
+            self.wrong.append(f"a snapshot on a full disk has had no answer for {TIMEOUT_S} s")
         elif isinstance(answers[0], Answer):
             if answers[0].status not in (500, 503, 507) or not answers[0].sentence():
                 self.wrong.append(f"a snapshot is refused as it shouldn't be: {answers[0]}")

@@ -40,7 +40,7 @@ def fill(server, args):
     points = [{"id": n, "vector": vector} for n, vector in enumerate(vectors(1, args.points, args.dims))]
     for first in range(0, args.points, 2_000):
         http.result("PUT", f"{C}/points?wait=true", {"points": points[first : first + 2_000]})
-    calm, end = 0, time.monotonic() + args.patience
+    calm, end = 0, time.monotonic() + args.timeout
     while calm < 8 and time.monotonic() < end:
         info = http.result("GET", C)
         done = info["status"] == "green" and info["segments_count"] == 1 and info["indexed_vectors_count"] == args.points
@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--memory", default="64MB")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--patience", type=int, default=180)
+    parser.add_argument("--timeout", type=int, default=180)
     args = parser.parse_args()
     own = os.environ.get("RAMLET_BIN")
     kinds = {"before": (args.before, []), "off": (own, []), "on": (own, ["--slow-query", "10s"])}

@@ -44,7 +44,7 @@ FILES = {
 WRITTEN = ("log", "segment", "manifest", "catalog", "snapshot")
 SHARED = ("any directory", "catalog")
 FOREVER = 1 << 40
-PATIENCE_S = 8
+TIMEOUT_S = 8
 # (call, files, error, how, how often)
 CASES = [
     *[("write", f, e, FAIL, t) for f in WRITTEN for e in ("EIO", "ENOSPC") for t in (1, FOREVER)],
@@ -61,7 +61,7 @@ CASES = [
 
 def served(server, wrong, writes):
     """The collection beside: read in any case, written where its files work."""
-    http = server.http(timeout=PATIENCE_S)
+    http = server.http(timeout=TIMEOUT_S)
     try:
         History.check_anchor(http, wrong)
         if writes:
@@ -70,7 +70,7 @@ def served(server, wrong, writes):
     except Answer as answer:
         wrong.append(f"a collection whose files work is refused: {answer}")
     except (OSError, ValueError) as error:
-        wrong.append(f"a collection whose files work isn't answered within {PATIENCE_S} s: {error!r}")
+        wrong.append(f"a collection whose files work isn't answered within {TIMEOUT_S} s: {error!r}")
     finally:
         http.close()
 

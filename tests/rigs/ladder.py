@@ -32,7 +32,7 @@ LEARNT_FROM = 50
 
 def learn(server, http, args):
     """Asks, and waits until the server has measured what the first queries find."""
-    end = time.monotonic() + args.learning_patience
+    end = time.monotonic() + args.learning_timeout
     # A query that is asked again says nothing new: a set of a few hundred is asked often enough that no other is expected.
     searched(server, args.set, args.dims, args.learning, args.connections)
     while time.monotonic() < end:
@@ -40,7 +40,7 @@ def learn(server, http, args):
         if any(line.startswith(LEARNT) and float(line.split()[-1]) >= LEARNT_FROM for line in text.splitlines()):
             return
         time.sleep(1)
-    print(f"# not measured on its queries within {args.learning_patience} s: it was before, or they aren't unlike what it was measured on", flush=True)
+    print(f"# not measured on its queries within {args.learning_timeout} s: it was before, or they aren't unlike what it was measured on", flush=True)
 
 
 def rung(memory, data, args, first):
@@ -52,11 +52,11 @@ def rung(memory, data, args, first):
             if first and not any(each["name"] == planned.C for each in http.result("GET", "/collections")["collections"]):
                 load(server, http, args)
             began = time.monotonic()
-            settled(http, seconds=args.patience)
+            settled(http, seconds=args.timeout)
             waited = time.monotonic() - began
             if not args.no_learning:
                 learn(server, http, args)
-            settled(http, seconds=args.patience)
+            settled(http, seconds=args.timeout)
             found = searched(server, args.set, args.dims, args.seconds, args.connections)
             plan = http.result("POST", "/plan", {"collection": planned.C})["plan"]
             disk = sum(part["disk_bytes"] for part in planned.built_parts(http))
@@ -127,9 +127,9 @@ def main():
     parser.add_argument("--target", type=float, default=0.95, help="what the collection aims at")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--learning", type=float, default=15, help="seconds of first queries")
-    parser.add_argument("--learning-patience", type=int, default=60, help="seconds for what the first queries tell")
+    parser.add_argument("--learning-timeout", type=int, default=60, help="seconds for what the first queries tell")
     parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--patience", type=int, default=1_800, help="seconds for an index")
+    parser.add_argument("--timeout", type=int, default=1_800, help="seconds for an index")
     parser.add_argument("--peers", nargs="*", default=[], help="INDEX:EFFORTS of indexes in RAM")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python that has numpy, and hnswlib or faiss-cpu")
     parser.add_argument("--truth-width", type=int, default=10)

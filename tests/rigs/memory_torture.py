@@ -65,12 +65,12 @@ class Run:
     def http(self, timeout=300):
         return Http(self.server.url, timeout=timeout)
 
-    def ask(self, method, path, body=None, http=None, retry=False, patience=60, anything=False):
+    def ask(self, method, path, body=None, http=None, retry=False, timeout=60, anything=False):
         """The answer's status and text; refusals must state numbers. `retry`: waits on 429."""
         mine = http or self.http()
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body, separators=(",", ":"))
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + timeout
         try:
             while True:
                 try:
@@ -173,7 +173,7 @@ class Run:
         out["file"] = memory["process"]["file_bytes"]
         allocator = memory["allocator"] or {}
         out["allocated"], out["resident"] = allocator.get("allocated"), allocator.get("resident")
-        out["held"] = {c["name"]: [c["used_bytes"], c["peak_bytes"], c["refused"]] for c in memory["ledger"]["consumers"]}
+        out["used"] = {c["name"]: [c["used_bytes"], c["peak_bytes"], c["refused"]] for c in memory["ledger"]["consumers"]}
         return out
 
 
@@ -704,7 +704,7 @@ def s_streams(run):
 def s_snapshots(run):
     """Taken, fetched and restored, two at once, beside one who doesn't read."""
     before = run.count("small")
-    status, text = run.ask("POST", "/collections/small/snapshots", retry=True, patience=600)
+    status, text = run.ask("POST", "/collections/small/snapshots", retry=True, timeout=600)
     run.expect("a snapshot", status, 200)
     if status != 200:
         return
@@ -735,7 +735,7 @@ def s_released(run):
     """After all of it: nothing is held for answers, and what was freed is the kernel's again."""
     time.sleep(10)
     figures = run.figures()
-    held = {name: used for name, (used, _peak, _refused) in figures.get("held", {}).items()}
+    held = {name: used for name, (used, _peak, _refused) in figures.get("used", {}).items()}
     run.answers["beyond KB"] = beyond = (figures["anon"] - figures["ledger"]) // 1000
     if beyond * 1000 > RELEASED:
         run.problem(f"{beyond} KB of anonymous memory beyond the ledger's {figures['ledger'] // 1000} KB: {held}")

@@ -18,7 +18,7 @@ const TESTS: [&str; 7] = [
     "reclaim::",
 ];
 /// A mutant that makes a test hang is caught too.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs all mutants, or those that are named.
 pub fn run(root: &Path, named: &[String]) -> ExitCode {
@@ -90,7 +90,7 @@ fn passes(root: &Path, mutant: &str, tests: &str) -> bool {
         match child.try_wait() {
             Ok(Some(status)) => return status.success(),
             // The first one waits for the build.
-            Ok(None) if mutant.is_empty() || start.elapsed() < PATIENCE => {
+            Ok(None) if mutant.is_empty() || start.elapsed() < TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(50))
             }
             _ => {

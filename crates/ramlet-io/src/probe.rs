@@ -62,7 +62,7 @@ pub struct DiskFigures {
 impl DiskProbe<'_> {
     /// Measures. Fails when nothing can be read or written, or when the memory isn't there.
     pub fn run(&self) -> Result<DiskFigures> {
-        // A leftover of a process that was killed here: no data, and not to be taken for such.
+        // An orphan of a process that was killed here: no data, and not to be taken for such.
         let _ = self.storage.remove(FILE);
         match largest_file(self.storage, LEVELS)? {
             Some(file) if file.len() >= self.file_bytes => self.measure(file.as_ref()),

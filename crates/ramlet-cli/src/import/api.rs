@@ -366,9 +366,9 @@ impl Api {
 
     /// As [`Api::count`], once it is `least`, or has stayed below that for so long: shortly after an upsert is acknowledged it may not
     /// be counted yet.
-    pub fn count_settled(&self, collection: &str, least: u64, patience: Duration) -> Result<u64> {
+    pub fn count_settled(&self, collection: &str, least: u64, timeout: Duration) -> Result<u64> {
         let (mut since, mut count) = (Instant::now(), self.count(collection)?);
-        while count < least && since.elapsed() < patience {
+        while count < least && since.elapsed() < timeout {
             sleep(COUNT_EVERY);
             let now = self.count(collection)?;
             if now != count {

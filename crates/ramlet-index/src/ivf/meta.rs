@@ -57,12 +57,12 @@ const DEVIATIONS_BYTES: usize = LOSSES.len() * 4;
 
 /// Whether the header has room for these files of codes, and those beside which others are of use are among them.
 pub(crate) fn fits(kinds: &[CodeKind]) -> bool {
-    let is_rest = |kind: &CodeKind| matches!(kind, CodeKind::Residual { .. });
-    let before = kinds.split(is_rest).next().unwrap_or(&[]);
+    let is_residual = |kind: &CodeKind| matches!(kind, CodeKind::Residual { .. });
+    let before = kinds.split(is_residual).next().unwrap_or(&[]);
     let has_extended = before
         .iter()
         .any(|kind| matches!(kind, CodeKind::Extended { .. }));
-    let has_residual = kinds.iter().any(is_rest);
+    let has_residual = kinds.iter().any(is_residual);
     // The rest is coded after what it is the rest of.
     kinds.len() <= CODES_MAX
         && (!has_residual

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::measure::child::{die_with, pin_to_one_cpu};
 
 /// One that waits so long waits for a dead partner.
-const PATIENCE_S: i64 = 5;
+const TIMEOUT_S: i64 = 5;
 
 /// Time of `2 * rounds` switches between two threads on one processor. Leaves the calling thread there.
 pub fn thread_switches(rounds: u32, now: &dyn Fn() -> Duration) -> io::Result<Duration> {
@@ -71,7 +71,7 @@ fn turns(word: &AtomicU32, me: u32, rounds: u32) -> io::Result<()> {
 /// Sleeps while the word is `value`.
 fn futex_wait(word: &AtomicU32, value: u32) -> io::Result<()> {
     let timeout = libc::timespec {
-        tv_sec: PATIENCE_S,
+        tv_sec: TIMEOUT_S,
         tv_nsec: 0,
     };
     // SAFETY: the word and the time outlive the call.

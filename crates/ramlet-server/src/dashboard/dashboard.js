@@ -117,7 +117,7 @@ function showMemory({ budget, ledger, process, storage }) {
   const reserves = budget.rows.filter((r) => r.kind === "reserve");
   drawBar(el("divided"), budget.rows, whole);
   const held = [...reserves, ...ledger.consumers.map((c) => ({ name: c.name, bytes: c.used_bytes }))];
-  drawBar(el("held"), held, whole);
+  drawBar(el("in-use"), held, whole);
   const limit = process.cgroup_limit_bytes ? `; the cgroup has ${bytes(process.cgroup_used_bytes)} of ${bytes(process.cgroup_limit_bytes)}` : "";
   el("ram-sum").textContent =
     `${bytes(whole)} were given. The process has ${bytes(process.anon_bytes)}, and ${bytes(process.file_bytes)} of mapped files (its program), which the kernel takes back when it needs them${limit}. Disk: ${storage}.`;

@@ -62,10 +62,10 @@ pub fn of_stored(app: &App, names: &[String]) -> Staircase {
     };
     let machine = app.machine.get().cloned().unwrap_or_else(Machine::default);
     let stored: Vec<(&String, CollectionInfo)> = infos(&app.engine, names).collect();
-    let is_beside = |component: &str| !component.starts_with("vector");
+    let is_of_no_vector = |component: &str| !component.starts_with("vector");
     let beside = || {
         let parts = stored.iter().flat_map(|(_, info)| &info.memory);
-        parts.filter(|part| is_beside(&part.component))
+        parts.filter(|part| is_of_no_vector(&part.component))
     };
     let mut specs: Vec<(String, String, Spec)> = stored
         .iter()

@@ -29,7 +29,7 @@ pub fn run(set: &Set, directory: &Path, args: &Args) -> Outcome {
     let mut meter = Meter::start();
     load(&collection, set, &near, &|_| Choice::Own)?;
     let ingest = meter.lap();
-    // A collection at rest: no fresh points that are scanned one by one.
+    // A collection at rest: no points in memtables that are scanned one by one.
     collection.flush()?;
     open::settle(&collection)?;
     let settled = meter.lap();

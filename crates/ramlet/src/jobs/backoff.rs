@@ -1,6 +1,6 @@
 //! Failed jobs: what is reported, and the backoff before each retry.
 //!
-//! No clock is read here: rests are counted in rounds of the maintenance thread, which are paced by the pauses of those who
+//! No clock is read here: waits are counted in rounds of the maintenance thread, which are paced by the pauses of those who
 //! wait for it ([`crate::write::group_commit::FAILED_POLL`]) and by its own when nobody does.
 
 use std::sync::{Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::faults::locks::whole;
 
-/// Kinds of jobs that fail and rest apart from each other.
+/// Kinds of jobs that fail and wait apart from each other.
 /// In the order of [`JOB_KINDS`](super::watch::JOB_KINDS), but for the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
@@ -24,19 +24,19 @@ pub enum Job {
 
 const JOBS: usize = 5;
 
-/// Rounds that a job rests after its first failure; twice as many after each further one, ...
-const REST_FIRST: u32 = 2;
+/// Rounds that a job waits after its first failure; twice as many after each further one, ...
+const WAIT_FIRST: u32 = 2;
 /// ... and so many at most: six seconds while somebody waits, half a minute else.
-const REST_MAX: u32 = 64;
+const WAIT_MAX: u32 = 64;
 /// The same of an index, for which a whole segment is written: some minutes.
-const REST_OF_INDEX_MAX: u32 = 512;
+const WAIT_OF_INDEX_MAX: u32 = 512;
 
 #[derive(Debug)]
 struct Failure {
     error: Error,
     /// Failures in a row.
     times: u32,
-    rest: u32,
+    wait: u32,
 }
 
 /// The failed jobs of one collection.
@@ -56,15 +56,15 @@ impl Backoff {
             Ok(false) => {}
             Err(error) => {
                 let times = of.as_ref().map_or(0, |before| before.times).saturating_add(1);
-                // So many doublings reach the longest rest.
+                // So many doublings reach the longest wait.
                 let most = if job == Job::Index {
-                    REST_OF_INDEX_MAX
+                    WAIT_OF_INDEX_MAX
                 } else {
-                    REST_MAX
+                    WAIT_MAX
                 };
-                let rest = (REST_FIRST << (times - 1).min(16)).min(most);
+                let wait = (WAIT_FIRST << (times - 1).min(16)).min(most);
                 let error = error.clone();
-                *of = Some(Failure { error, times, rest });
+                *of = Some(Failure { error, times, wait });
             }
         }
     }
@@ -93,14 +93,14 @@ impl Backoff {
     pub fn is_in_backoff(&self, job: Job) -> bool {
         self.all()[job as usize]
             .as_ref()
-            .is_some_and(|failure| failure.rest > 0)
+            .is_some_and(|failure| failure.wait > 0)
     }
 
-    /// Ends the rest of a job for whoever waits for it; false when it doesn't rest.
+    /// Ends the wait of a job for whoever needs it; false when it doesn't wait.
     pub fn wake(&self, job: Job) -> bool {
         let mut all = self.all();
         let failure = all[job as usize].as_mut();
-        failure.is_some_and(|failure| std::mem::take(&mut failure.rest) > 0)
+        failure.is_some_and(|failure| std::mem::take(&mut failure.wait) > 0)
     }
 
     /// How often a job has failed in a row, if that is worth a line in the log: a few lines tell of thousands of failures.
@@ -112,7 +112,7 @@ impl Backoff {
     /// So many rounds have gone by.
     pub fn pass(&self, rounds: u32) {
         for failure in self.all().iter_mut().flatten() {
-            failure.rest = failure.rest.saturating_sub(rounds);
+            failure.wait = failure.wait.saturating_sub(rounds);
         }
     }
 }
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn rests_get_longer_up_to_a_bound_and_end_with_success() {
+    fn waits_get_longer_up_to_a_bound_and_end_with_success() {
         let backoff = Backoff::default();
-        let mut rests = Vec::new();
+        let mut waits = Vec::new();
         for _ in 0..40 {
             backoff.note(Job::Flush, &full());
             let mut rounds = 0;
@@ -137,17 +137,17 @@ mod tests {
                 backoff.pass(1);
                 rounds += 1;
             }
-            rests.push(rounds);
+            waits.push(rounds);
         }
-        assert_eq!(rests[..7], [2, 4, 8, 16, 32, 64, 64]);
-        assert!(rests[7..].iter().all(|rest| *rest == REST_MAX));
+        assert_eq!(waits[..7], [2, 4, 8, 16, 32, 64, 64]);
+        assert!(waits[7..].iter().all(|wait| *wait == WAIT_MAX));
         assert!(!backoff.is_in_backoff(Job::Merge), "its own failures only");
         backoff.note(Job::Flush, &Ok(false));
         assert!(backoff.first().is_some());
         backoff.note(Job::Flush, &Ok(true));
         assert_eq!(backoff.first(), None);
         backoff.note(Job::Flush, &full());
-        backoff.pass(REST_FIRST);
+        backoff.pass(WAIT_FIRST);
         assert!(!backoff.is_in_backoff(Job::Flush), "it begins anew");
     }
 

@@ -134,7 +134,7 @@ fn room(shared: &Shared) -> (u64, u64) {
 /// Looks without a step after which what is lacking stays so.
 const SETTLE_TRIES: u32 = 4;
 
-/// What an idle round counts for in the rests of jobs that failed: nobody waits for them.
+/// What an idle round counts for in the waits of jobs that failed: nobody waits for them.
 const IDLE_ROUNDS: u32 = 2;
 
 /// Idle rounds without a write, or with few, after which memory that nobody uses goes to caches.
@@ -451,7 +451,7 @@ pub fn settle(core: &Core) -> Result<()> {
             in_vain = 0;
             continue;
         }
-        // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at, nor an index that rests until it is tried again.
+        // Nothing to do: but what another thread's job had in hand meanwhile wasn't looked at, nor an index that waits until it is tried again.
         in_vain += 1;
         let is_all = core.shared.jobs_begun() == begun && !core.backoff.wake(Job::Index);
         if is_all || in_vain == SETTLE_TRIES {

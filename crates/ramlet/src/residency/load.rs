@@ -16,7 +16,7 @@ use crate::write::group_commit::ROOM_POLL;
 
 /// What is done where there is no room at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum WithoutRoom {
     /// Somebody waits for the collection: room is waited for, two seconds at most.
     Wait,
     /// Nobody asked: another time will do.
@@ -38,7 +38,7 @@ impl Engine {
                 Found::Missing => return missing(name),
                 Found::Unloaded(entry) if names.loading < LOADS_AT_ONCE => {
                     let entry = entry.clone();
-                    return self.load(names, &entry, Patience::Wait);
+                    return self.load(names, &entry, WithoutRoom::Wait);
                 }
                 Found::Moving | Found::Unloaded(_) => names = self.wait_moved(names),
             }
@@ -127,17 +127,17 @@ impl Engine {
         &self,
         mut names: MutexGuard<'_, Names>,
         entry: &CollectionEntry,
-        patience: Patience,
+        without_room: WithoutRoom,
     ) -> Result<Arc<Collection>> {
         names.moving.insert(entry.name.clone());
         names.loading += 1;
         drop(names);
         // Whatever becomes of it, nobody is left waiting.
-        let loaded = guarded(|| self.load_in_room(entry, patience));
+        let loaded = guarded(|| self.load_in_room(entry, without_room));
         let mut names = self.names();
         names.moving.remove(&entry.name);
         names.loading -= 1;
-        let found = self.loaded(&mut names, entry, (loaded, patience));
+        let found = self.loaded(&mut names, entry, (loaded, without_room));
         drop(names);
         self.moved.notify_all();
         found
@@ -148,7 +148,7 @@ impl Engine {
         &self,
         names: &mut Names,
         entry: &CollectionEntry,
-        (loaded, patience): (Result<Arc<Collection>>, Patience),
+        (loaded, without_room): (Result<Arc<Collection>>, WithoutRoom),
     ) -> Result<Arc<Collection>> {
         match loaded {
             Ok(collection) => {
@@ -161,7 +161,7 @@ impl Engine {
                     }
                 }
                 names.insert(&entry.name, collection.id(), collection.clone());
-                if let (Patience::Wait, Some(loaded)) = (patience, names.loaded.get(&entry.name)) {
+                if let (WithoutRoom::Wait, Some(loaded)) = (without_room, names.loaded.get(&entry.name)) {
                     names.touch(loaded);
                 }
                 Ok(collection)
@@ -183,7 +183,7 @@ impl Engine {
         ClosedCollection::new(entry, storage.as_deref(), why)
     }
 
-    fn load_in_room(&self, entry: &CollectionEntry, patience: Patience) -> Result<Arc<Collection>> {
+    fn load_in_room(&self, entry: &CollectionEntry, without_room: WithoutRoom) -> Result<Arc<Collection>> {
         let mut lookup = self.lookup()?;
         let directories = 1 + entry.shards.len();
         for turn in 1.. {
@@ -200,7 +200,7 @@ impl Engine {
             if made_way {
                 continue;
             }
-            if patience == Patience::GiveUp || turn > CREATE_TRIES {
+            if without_room == WithoutRoom::GiveUp || turn > CREATE_TRIES {
                 return Err(refused);
             }
             self.ask_for_room();

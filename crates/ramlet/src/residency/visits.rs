@@ -1,6 +1,6 @@
 //! Idle-time loading of collections: those not opened yet, to find damage, and those that have something to merge.
 
-use super::load::Patience;
+use super::load::WithoutRoom;
 use super::names::Found;
 use crate::engine::{Engine, Names};
 
@@ -36,7 +36,7 @@ impl Engine {
         let entry = names.catalog.collections[at].clone();
         names.visited.clone_from(&entry.name);
         // What it meets is told of where it is met.
-        let _ = self.load(names, &entry, Patience::GiveUp);
+        let _ = self.load(names, &entry, WithoutRoom::GiveUp);
         true
     }
 

@@ -467,7 +467,7 @@ fn the_plan_has_its_step() {
     assert_eq!(all.steps[0].index, IndexKind::Hnsw, "{:?}", all.steps);
 }
 
-/// What a server of 256 MB held: 58.6 MB, no rest codes.
+/// What a server of 256 MB held: 58.6 MB, no residual codes.
 #[test]
 fn with_plenty_of_room_vectors_are_in_ram() {
     let spec = Spec::new(100_000, 128);

@@ -136,7 +136,7 @@ fn what_comes_back_is_what_was_there() {
     }
 }
 
-/// A group of fresh rows is held whole where it is restored.
+/// A group of new rows is held whole where it is restored.
 #[test]
 fn a_snapshot_of_a_large_budget_is_restored_in_a_small_one() {
     let large = Engine::open(ram(), options(512 * MB)).expect("opens");
