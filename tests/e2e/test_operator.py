@@ -139,6 +139,47 @@ def test_a_filter_without_an_index_on_the_page(unindexed, tmp_path):
     page_says(unindexed[0], tmp_path, "q-slow", "no payload index on `label`")
 
 
+READS = {
+    "scroll": ("/points/scroll", lambda where: {"filter": where}),
+    "count": ("/points/count", lambda where: {"filter": where}),
+    "facet": ("/facet", lambda where: {"key": "n", "filter": where}),
+    "matrix": ("/points/search/matrix/pairs", lambda where: {"filter": where}),
+}
+
+
+def test_reads_that_are_no_searches_miss_an_index_too(tmp_path):
+    with Server(tmp_path / "data", arguments=["--slow-query", "1us"]) as server:
+        http = server.http()
+        fill(http, "c", 20_000, 4, lambda n: {f: n for f in [*READS, "n"]})
+        http.result("PUT", "/collections/c/index?wait=true", {"field_name": "n", "field_schema": "integer"})
+        for field, (path, body) in READS.items():
+            where = {"must": [{"key": field, "match": {"value": 19_999}}]}
+
+            def asked():
+                http.result("POST", f"/collections/c{path}", body(where))
+                return any(found["instance_id"] == f"c/{field}" for found in issue(http, "UNINDEXED_FIELD"))
+
+            until(asked, f"no issue of the field that a {field} asks about", 60)
+        slow = http.result("GET", "/profiler/slow_requests?request=count")["requests"]
+        assert any("no payload index on `count`" in line for r in slow for line in r["meaning"]), slow
+        # Few payloads are worth no index.
+        http.call("DELETE", "/issues")
+        http.result("POST", "/collections/c/points/scroll", {"filter": {"must": [{"key": "scroll", "range": {"lt": 50}}]}, "limit": 5})
+        assert not issue(http, "UNINDEXED_FIELD")
+
+
+def test_explain_of_words_in_the_write_buffer(own_server):
+    http = own_server.http()
+    fill(http, "c", 5_000, 4, lambda n: {"t": f"the word{n % 50}"})
+    http.result("PUT", "/collections/c/index?wait=true", {"field_name": "t", "field_schema": {"type": "text", "scoring": True, "language": "english"}})
+    for words, stage in [("word1", "lists"), ("the", "payloads")]:
+        body = {"query": {"text": words}, "using": "t", "params": {"explain": True}}
+        explain = http.call("POST", "/collections/c/points/query", body)["explain"]
+        times = {s["stage"]: s["time_us"] for s in explain["stages"]}
+        most = max(times, key=times.get)
+        assert most == stage, explain
+
+
 def test_explain_by_grpc_and_by_the_command_line(unindexed, tmp_path):
     import subprocess
 

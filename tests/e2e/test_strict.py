@@ -189,3 +189,16 @@ def test_it_survives_a_restart(tmp_path):
         http = server.http()
         assert ask(http, "POST", "/points/query", {"query": VECTOR, "limit": 3})[0] == 400
         assert ask(http, "POST", "/points/query", {"query": VECTOR, "limit": 2})[0] == 200
+
+
+@pytest.mark.skipif(conftest.SELF, reason="needs a server")
+def test_the_deadline_of_a_client_is_no_timeout_of_a_request(strict, server):
+    import grpc
+    from qdrant_client import grpc as api
+
+    limits(strict, max_timeout=2)
+    points = api.PointsStub(grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}"))
+    # Clients send one with each call: the Python client 5 s.
+    assert points.Count(api.CountPoints(collection_name=NAME), timeout=5).result.count == 8
+    with pytest.raises(grpc.RpcError, match='Limit exceeded 3 > 2 for "timeout"'):
+        points.Count(api.CountPoints(collection_name=NAME, timeout=3), timeout=5)

@@ -23,8 +23,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the collections of a data directory over the Qdrant API, REST and gRPC
     Serve(Box<ServeArgs>),
-    /// Import documents (.csv .tsv .json .jsonl, also .gz and .zst), vectors (.npy .npz .fvecs .bvecs .fbin .u8bin .i8bin .hdf5), or
-    /// another server's collections (--from)
+    /// Import documents (.csv .tsv .json .jsonl, also .gz and .zst; .parquet .arrow .feather), vectors (.npy .npz .fvecs .bvecs .fbin
+    /// .u8bin .i8bin .hdf5), or another server's collections (--from)
     Import(ImportArgs),
     /// Search a running server: full text, or points similar to a stored one
     Search(SearchArgs),
@@ -352,7 +352,8 @@ pub enum Place {
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The files, read one after another; the extension gives the format. `-` is standard input and needs --format
+    /// The files, read one after another, or patterns of names ('part-*.parquet'); the extension gives the format. `-` is standard input
+    /// and needs --format
     #[arg(required_unless_present = "from", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Format of the files [default: from the extension]

@@ -15,6 +15,7 @@ use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposu
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{LogFormat, ServeArgs};
 use crate::output::{many, say};
@@ -260,10 +261,10 @@ fn begin_anew() -> anyhow::Error {
 fn begin_log(args: &ServeArgs, said: &Sources) -> Result<LogLevel> {
     // The library of HTTP/2 tells of each connection that it ends for an attack: 700 lines a second from 24 clients.
     let filter = match (&args.log, said.find("log")) {
-        (Some(told), _) => EnvFilter::try_new(told).map_err(|why| anyhow!("--log {told}: {why}"))?,
+        (Some(told), _) => log_filter(told).map_err(|why| anyhow!("--log {told}: {why}"))?,
         (None, Some(found)) => match found.value.to_ascii_lowercase().as_str() {
             "info" => EnvFilter::new("info,h2=error"),
-            _ => EnvFilter::try_new(&found.value).map_err(|why| found.wrong(&why))?,
+            _ => log_filter(&found.value).map_err(|why| found.wrong(&why))?,
         },
         (None, None) => EnvFilter::new("info,h2=error"),
     };
@@ -280,7 +281,7 @@ fn begin_log(args: &ServeArgs, said: &Sources) -> Result<LogLevel> {
             LogLevel {
                 get: Arc::new(move || seen.with_current(ToString::to_string).unwrap_or_default()),
                 set: Arc::new(move |level| {
-                    let filter = EnvFilter::try_new(level).map_err(|e| e.to_string())?;
+                    let filter = log_filter(level)?;
                     changed.reload(filter).map_err(|e| e.to_string())
                 }),
             }
@@ -290,6 +291,19 @@ fn begin_log(args: &ServeArgs, said: &Sources) -> Result<LogLevel> {
         LogFormat::Text => begun!(log),
         LogFormat::Json => begun!(log.event_format(JsonLines)),
     })
+}
+
+/// The library takes a level with a slip in it for a module, and logs nothing else any more, not even errors.
+fn log_filter(told: &str) -> Result<EnvFilter, String> {
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_own = |word: &str| word.contains(['=', '[', ':']) || word.starts_with("ramlet");
+    let mut words = told.split(',').map(str::trim);
+    match words.find(|word| !is_level(word) && !is_own(word)) {
+        Some(word) => Err(format!(
+            "'{word}' is not a level; levels are error, warn, info, debug, trace and off; a module has one behind it (h2=warn)"
+        )),
+        None => EnvFilter::try_new(told).map_err(|why| why.to_string()),
+    }
 }
 
 fn log_format(args: &ServeArgs, said: &Sources) -> Result<LogFormat> {
@@ -392,5 +406,20 @@ fn allocator_stats() -> AllocatorStats {
         resident: bytes(stats::resident::read()),
         retained: bytes(stats::retained::read()),
         metadata: bytes(stats::metadata::read()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_with_a_slip_in_it_is_refused() {
+        for told in ["info", "WARN", "off", "", "3", "info,ramlet=debug", "h2=error", "ramlet_server", "warn, a::b=info"] {
+            assert!(log_filter(told).is_ok(), "{told}");
+        }
+        for told in ["loud", "verbose", "info,wran", "warning", "ramlet=loud"] {
+            assert!(log_filter(told).is_err(), "{told}");
+        }
     }
 }

@@ -144,7 +144,7 @@ pub fn check_exposure(host: &str, has_key: bool, insecure: bool) -> Result<(), S
         return Ok(());
     }
     Err(format!(
-        "refusing to listen on {host} without an API key: everybody caller reaches this machine could read and delete \
+        "refusing to listen on {host} without an API key: everybody who reaches this machine could read and delete \
          all data. Set a key (--api-key), listen on 127.0.0.1, or say --insecure if the network is trusted"
     ))
 }

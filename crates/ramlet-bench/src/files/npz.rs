@@ -27,6 +27,9 @@ const ZIP64_TAG: usize = 1;
 const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Names of arrays of ids.
+const IDS: [&str; 2] = ["id", "ids"];
+
 const STORED: usize = 0;
 const DEFLATED: usize = 8;
 
@@ -62,9 +65,14 @@ pub fn open(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
         let place = format!("array '{}'", member.name);
         return arrays.remove(0).1.context(place);
     }
-    let mut opened = arrays.into_iter().filter_map(|(_, rows)| rows.ok());
+    let mut opened = arrays.into_iter().filter_map(|(member, rows)| rows.ok().map(|rows| (member, rows)));
     match (opened.next(), opened.next()) {
-        (Some(rows), None) => Ok(rows),
+        // Numbers in place of the ids that are there would be noticed late.
+        (Some((member, _)), None) if members.iter().any(|m| IDS.contains(&m.name.as_str())) => bail!(
+            "it has the arrays {names}, and ids aren't read from arrays: --key {} numbers the rows",
+            member.name
+        ),
+        (Some((_, rows)), None) => Ok(rows),
         _ => bail!("it has the arrays {names}: --key chooses one of those that are rows of numbers"),
     }
 }

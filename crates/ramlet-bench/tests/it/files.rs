@@ -367,6 +367,9 @@ fn arrays_of_npz() {
         "no array 'nothing', it has: vectors, labels",
     );
     refused("stored.npz", "labels", "its numbers are of type <U1;");
+    refused("ids.npz", "", "--key vectors numbers the rows");
+    let mut rows = open_rows(&of_testdata("ids.npz"), "vectors").expect("opened");
+    assert_eq!(all(rows.as_mut()), [[1.0, 2.0], [3.0, 4.0]]);
     refused("deflated.npz", "columns", "stored column by column");
 }
 

@@ -8,7 +8,7 @@ use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
+use arrow_array::{Array, ArrowPrimitiveType, RecordBatch, StructArray};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::json::write_string;
@@ -20,13 +20,30 @@ pub fn is_known(kind: &DataType) -> bool {
             is_known(of.data_type())
         }
         DataType::Struct(fields) => fields.iter().all(|field| is_known(field.data_type())),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => match fields.as_ref() {
+                [key, value] => is_text(key.data_type()) && is_known(value.data_type()),
+                _ => false,
+            },
+            _ => false,
+        },
         DataType::Dictionary(_, values) => is_known(values),
-        DataType::Boolean | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {
-            true
-        }
+        DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(UUID_BYTES) => true,
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) | DataType::Decimal128(..) => true,
-        kind => kind.is_integer() || kind.is_floating(),
+        kind => is_text(kind) || kind.is_integer() || kind.is_floating(),
     }
+}
+
+/// So many bytes are a UUID, as which Parquet and others store them.
+const UUID_BYTES: i32 = 16;
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// A column of the type Null has no bits for what is null.
+fn is_null(column: &dyn Array, row: usize) -> bool {
+    column.is_null(row) || column.data_type() == &DataType::Null
 }
 
 /// Appends a row as an object of the columns `wanted`; what is null is left out.
@@ -43,7 +60,7 @@ fn write_object<'a>(
     row: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let filled = columns.filter(|(_, column)| !column.is_null(row));
+    let filled = columns.filter(|(_, column)| !is_null(*column, row));
     out.push(b'{');
     for (at, (name, column)) in filled.enumerate() {
         if at > 0 {
@@ -58,7 +75,7 @@ fn write_object<'a>(
 }
 
 fn write_cell(column: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
-    if column.is_null(row) {
+    if is_null(column, row) {
         out.extend_from_slice(b"null");
         return Ok(());
     }
@@ -99,6 +116,10 @@ fn write_cell(column: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
                 out,
             );
         }
+        DataType::Map(..) => return write_map(&column.as_map().value(row), out),
+        DataType::FixedSizeBinary(UUID_BYTES) => {
+            write_uuid(column.as_fixed_size_binary().value(row), out);
+        }
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
             let key = dictionary.normalized_keys()[row];
@@ -129,6 +150,34 @@ fn write_list(items: &dyn Array, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Keys are texts; each is an object's.
+fn write_map(entries: &StructArray, out: &mut Vec<u8>) -> Result<()> {
+    let (keys, values) = (entries.column(0), entries.column(1));
+    out.push(b'{');
+    for row in 0..entries.len() {
+        if row > 0 {
+            out.push(b',');
+        }
+        write_cell(keys.as_ref(), row, out)?;
+        out.push(b':');
+        write_cell(values.as_ref(), row, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// As RFC 9562 writes it.
+fn write_uuid(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(format!("{byte:02x}").as_bytes());
+    }
+    out.push(b'"');
+}
+
 fn write_date<T: ArrowTemporalType>(column: &dyn Array, row: usize, out: &mut Vec<u8>)
 where
     i64: From<T::Native>,
@@ -155,4 +204,55 @@ fn write_time(column: &dyn Array, unit: TimeUnit, row: usize, out: &mut Vec<u8>)
         time.map(|time| format!("{}Z", time.format("%Y-%m-%dT%H:%M:%S%.f"))),
         out,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{Int64Builder, MapBuilder, StringBuilder};
+    use arrow_array::{ArrayRef, FixedSizeBinaryArray, Int64Array, NullArray};
+
+    use super::*;
+
+    fn rows(columns: Vec<(&str, ArrayRef)>) -> Vec<String> {
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        let schema = batch.schema();
+        assert!(schema.fields().iter().all(|field| is_known(field.data_type())));
+        let wanted: Vec<usize> = (0..batch.num_columns()).collect();
+        let row = |row: usize| {
+            let mut out = Vec::new();
+            write_row(&batch, &wanted, row, &mut out).expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        (0..batch.num_rows()).map(row).collect()
+    }
+
+    #[test]
+    fn a_column_without_a_value_is_left_out() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let nothing: ArrayRef = Arc::new(NullArray::new(2));
+        assert_eq!(rows(vec![("n", numbers), ("x", nothing)]), [r#"{"n":1}"#, r#"{"n":2}"#]);
+    }
+
+    #[test]
+    fn maps_are_objects_and_sixteen_bytes_a_uuid() {
+        let mut map = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        map.keys().append_value("a");
+        map.values().append_value(1);
+        map.keys().append_value("b\"");
+        map.values().append_null();
+        map.append(true).expect("a map");
+        map.append(false).expect("no map");
+        let bytes: Vec<u8> = (0..32).collect();
+        let uuids = FixedSizeBinaryArray::try_from_iter(bytes.chunks(16)).expect("two");
+        let (map, uuids): (ArrayRef, ArrayRef) = (Arc::new(map.finish()), Arc::new(uuids));
+        assert_eq!(
+            rows(vec![("id", uuids), ("m", map)]),
+            [
+                r#"{"id":"00010203-0405-0607-0809-0a0b0c0d0e0f","m":{"a":1,"b\"":null}}"#,
+                r#"{"id":"10111213-1415-1617-1819-1a1b1c1d1e1f"}"#,
+            ]
+        );
+    }
 }

@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::cells::{is_known, write_row};
+use super::document::FieldNames;
 use super::documents::Documents;
 use crate::output::note;
 
@@ -27,6 +28,8 @@ pub struct ColumnFile {
     batches: Batches,
     /// Numbers of the columns that JSON has a form for.
     wanted: Vec<usize>,
+    /// Their names.
+    columns: Vec<String>,
     batch: Option<RecordBatch>,
     /// Of the batch, the next.
     next_row: usize,
@@ -38,7 +41,7 @@ pub struct ColumnFile {
 }
 
 impl ColumnFile {
-    pub fn open_parquet(path: &Path) -> Result<ColumnFile> {
+    pub fn open_parquet(path: &Path, names: &FieldNames) -> Result<ColumnFile> {
         let name = path.display().to_string();
         let place = || name.clone();
         let file = File::open(path).with_context(place)?;
@@ -46,10 +49,11 @@ impl ColumnFile {
         let rows = builder.metadata().file_metadata().num_rows();
         let schema = builder.schema().clone();
         let reader = builder.with_batch_size(BATCH_ROWS).build().with_context(place)?;
-        ColumnFile::new(path, &schema, Box::new(reader), u64::try_from(rows).unwrap_or(0))
+        let rows = u64::try_from(rows).unwrap_or(0);
+        ColumnFile::new(path, (&schema, names), Box::new(reader), rows)
     }
 
-    pub fn open_arrow(path: &Path) -> Result<ColumnFile> {
+    pub fn open_arrow(path: &Path, names: &FieldNames) -> Result<ColumnFile> {
         let name = path.display().to_string();
         let place = || name.clone();
         let mut file = File::open(path).with_context(place)?;
@@ -61,24 +65,36 @@ impl ColumnFile {
         file.rewind().with_context(place)?;
         if head == ARROW_FILE {
             let reader = FileReader::try_new_buffered(file, None).with_context(place)?;
-            return ColumnFile::new(path, &reader.schema(), Box::new(reader), 0);
+            return ColumnFile::new(path, (&reader.schema(), names), Box::new(reader), 0);
         }
         let reader = StreamReader::try_new_buffered(file, None).with_context(place)?;
-        ColumnFile::new(path, &reader.schema(), Box::new(reader), 0)
+        ColumnFile::new(path, (&reader.schema(), names), Box::new(reader), 0)
     }
 
-    fn new(path: &Path, schema: &SchemaRef, batches: Batches, rows_all: u64) -> Result<ColumnFile> {
+    fn new(
+        path: &Path,
+        (schema, names): (&SchemaRef, &FieldNames),
+        batches: Batches,
+        rows_all: u64,
+    ) -> Result<ColumnFile> {
         let name = path.display().to_string();
-        let mut wanted = Vec::new();
+        let (mut wanted, mut columns) = (Vec::new(), Vec::<String>::new());
         for (at, field) in schema.fields().iter().enumerate() {
-            match is_known(field.data_type()) {
-                true => wanted.push(at),
-                false => note!(
-                    "{name}: the column '{}' is left out: JSON has no {}",
-                    field.name(),
-                    field.data_type()
-                ),
+            let (column, kind) = (field.name(), field.data_type());
+            if columns.contains(column) {
+                bail!("{name}: column {}: '{column}' names two columns", at + 1);
             }
+            if is_known(kind) {
+                wanted.push(at);
+                columns.push(column.clone());
+                continue;
+            }
+            if names.has(column) {
+                bail!(
+                    "{name}: the column '{column}' is of type {kind}: ids are numbers or texts, vectors are lists of numbers; --id-field and --vector-field name other columns"
+                );
+            }
+            note!("{name}: the column '{column}' is left out: JSON has no {kind}");
         }
         if wanted.is_empty() {
             bail!("{name}: no column of it can be read");
@@ -87,6 +103,7 @@ impl ColumnFile {
             name,
             batches,
             wanted,
+            columns,
             batch: None,
             next_row: 0,
             text: String::new(),
@@ -132,7 +149,8 @@ impl Documents for ColumnFile {
             return Ok(false);
         }
         if let Some(batch) = &self.batch {
-            write_row(batch, &self.wanted, self.next_row, &mut out)?;
+            write_row(batch, &self.wanted, self.next_row, &mut out)
+                .with_context(|| format!("{}: row {}", self.name, self.rows))?;
         }
         self.text = String::from_utf8(out).context("JSON is UTF-8")?;
         self.next_row += 1;
@@ -149,10 +167,57 @@ impl Documents for ColumnFile {
     fn unit(&self) -> &'static str {
         "row"
     }
+    fn columns(&self) -> Vec<String> {
+        self.columns.clone()
+    }
     fn name(&self) -> &str {
         &self.name
     }
     fn progress(&self) -> (u64, u64) {
         (self.rows, self.rows_all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn columns(fields: &[(&str, DataType)], names: &FieldNames) -> Result<Vec<String>> {
+        let fields: Vec<Field> = fields
+            .iter()
+            .map(|(name, kind)| Field::new(*name, kind.clone(), true))
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let file = ColumnFile::new(Path::new("f.parquet"), (&schema, names), Box::new(std::iter::empty()), 0);
+        file.map(|file| file.columns())
+    }
+
+    #[test]
+    fn what_would_be_lost_is_refused() {
+        let usual = FieldNames::default();
+        let error = |fields: &[(&str, DataType)], names: &FieldNames| match columns(fields, names) {
+            Ok(columns) => columns.join(","),
+            Err(error) => error.to_string(),
+        };
+        let (text, bytes) = (DataType::Utf8, DataType::Binary);
+        assert_eq!(error(&[("a", text.clone()), ("b", bytes.clone())], &usual), "a");
+        let twice = error(&[("a", text.clone()), ("b", text.clone()), ("a", text.clone())], &usual);
+        assert!(twice.contains("column 3: 'a' names two columns"), "{twice}");
+        for (field, names) in [
+            ("vector", FieldNames::default()),
+            ("id", FieldNames::default()),
+            ("key", FieldNames::new(Some("key"), &[])),
+            ("e", FieldNames::new(None, &["v=e".to_string()])),
+        ] {
+            let refused = error(&[("a", text.clone()), (field, bytes.clone())], &names);
+            let wanted = format!("the column '{field}' is of type Binary");
+            assert!(refused.contains(&wanted), "{refused}");
+        }
+        let no_vectors = FieldNames::new(None, &["none".to_string()]);
+        assert_eq!(error(&[("a", text), ("vector", bytes)], &no_vectors), "a");
     }
 }

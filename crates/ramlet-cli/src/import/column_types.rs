@@ -17,9 +17,16 @@ pub enum ColumnType {
 /// From the narrowest to the widest.
 const GUESSED: [ColumnType; 3] = [ColumnType::Bool, ColumnType::Int, ColumnType::Float];
 
-/// The first type that takes all cells, which are text otherwise; empty ones say nothing.
+/// What other programs write for a missing value: NumPy, pandas, R, Python, spreadsheets, SQL.
+const MISSING: [&str; 10] = [
+    "NaN", "nan", "NA", "<NA>", "N/A", "#N/A", "None", "null", "NULL", "\\N",
+];
+
+/// The first type that takes all cells, which are text otherwise; empty and missing ones say nothing.
 pub fn guess<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> ColumnType {
-    let mut filled = cells.filter(|cell| !cell.is_empty()).peekable();
+    let mut filled = cells
+        .filter(|cell| !cell.is_empty() && !MISSING.contains(&cell.trim()))
+        .peekable();
     if filled.peek().is_none() {
         return ColumnType::Text;
     }
@@ -36,6 +43,11 @@ pub fn guess<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> ColumnType {
 }
 
 impl ColumnType {
+    /// Whether a cell of this type has no value. In a text `NA` is a word.
+    pub fn is_missing(self, cell: &str) -> bool {
+        matches!(self, ColumnType::Int | ColumnType::Float | ColumnType::Bool) && MISSING.contains(&cell.trim())
+    }
+
     /// Appends a cell as JSON; the error says what it isn't.
     pub fn write(self, cell: &str, out: &mut Vec<u8>) -> Result<(), String> {
         let plain = cell.trim();
@@ -126,9 +138,22 @@ mod tests {
         check(&["007", "12"], ColumnType::Text);
         check(&["+49", "12"], ColumnType::Text);
         check(&["1", "n/a"], ColumnType::Text);
-        check(&["NaN", "1"], ColumnType::Text);
+        check(&["NaN", "1"], ColumnType::Int);
+        check(&["NA", "1.5", "\\N", " null"], ColumnType::Float);
+        check(&["true", "<NA>", "None"], ColumnType::Bool);
+        check(&["NA", "NaN"], ColumnType::Text);
+        check(&["NA", "DE"], ColumnType::Text);
         check(&["", ""], ColumnType::Text);
         check(&["[1, 2]"], ColumnType::Text);
+    }
+
+    #[test]
+    fn missing_numbers_are_no_words() {
+        for kind in [ColumnType::Int, ColumnType::Float, ColumnType::Bool] {
+            assert!(kind.is_missing("NaN") && kind.is_missing(" NA ") && !kind.is_missing("1"));
+            assert!(!kind.is_missing("nein"));
+        }
+        assert!(!ColumnType::Text.is_missing("NA") && !ColumnType::Json.is_missing("null"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::byte_input::ByteInput;
 use super::column_types::{ColumnType, guess};
 use super::documents::{DOCUMENT_BYTES_MAX, Documents};
 use super::json::write_string;
+use crate::output::note;
 
 /// Rows looked at before the types of the columns are settled, and bytes of them.
 const LOOK_AHEAD_ROWS: usize = 1_000;
@@ -45,6 +46,8 @@ struct Column {
     name: String,
     kind: ColumnType,
     is_told: bool,
+    /// Cells without a value, such as `NA`, were told of.
+    is_noted: bool,
 }
 
 /// What a quote that isn't closed does, which makes the rest of the file one row.
@@ -132,21 +135,35 @@ impl CsvRows {
             .headers()
             .map_err(|error| at_line(&self.name, &error))?
             .clone();
+        if names.get(0).is_some_and(|name| name.trim().starts_with("sep=")) {
+            bail!(
+                "{0}: line 1 is of a spreadsheet, and doesn't name the columns; remove it: tail -n +2 {0} > NEW",
+                self.name
+            );
+        }
+        let is_named = names.iter().any(|name| !name.trim().is_empty());
         for (at, name) in names.iter().enumerate() {
             let place = || format!("{}: line 1, column {}", self.name, at + 1);
-            if name.trim().is_empty() || name.trim().parse::<f64>().is_ok() {
+            let mut name = name.trim().to_string();
+            if name.is_empty() && is_named {
+                // pandas writes its index so.
+                name = format!("column_{}", at + 1);
+                note!("{} has no name: it becomes '{name}'", place());
+            }
+            if name.is_empty() || name.parse::<f64>().is_ok() {
                 bail!(
                     "{}: '{name}' is no name; the first line is to name the columns",
                     place()
                 );
             }
-            if names.iter().take(at).any(|other| other.trim() == name.trim()) {
+            if self.columns.iter().any(|other| other.name == name) {
                 bail!("{}: '{name}' names two columns", place());
             }
             self.columns.push(Column {
-                name: name.trim().to_string(),
+                name,
                 kind: ColumnType::Text,
                 is_told: false,
+                is_noted: false,
             });
         }
         if let [only] = self.columns.as_slice()
@@ -215,8 +232,17 @@ impl CsvRows {
         let mut out = std::mem::take(&mut self.text).into_bytes();
         out.clear();
         out.push(b'{');
-        for (column, cell) in self.columns.iter().zip(&self.record) {
-            if cell.is_empty() {
+        for (column, cell) in self.columns.iter_mut().zip(&self.record) {
+            let is_missing = column.kind.is_missing(cell);
+            if is_missing && !std::mem::replace(&mut column.is_noted, true) {
+                note!(
+                    "{}: line {}, column '{}': '{cell}' counts as an empty cell",
+                    self.name,
+                    self.line,
+                    column.name
+                );
+            }
+            if cell.is_empty() || is_missing {
                 continue;
             }
             if out.len() > 1 {
@@ -225,28 +251,31 @@ impl CsvRows {
             write_string(&column.name, &mut out);
             out.push(b':');
             let written = column.kind.write(cell, &mut out);
-            written.map_err(|what| self.unfit(column, cell, &what))?;
+            written.map_err(|what| {
+                let place = format!("{}: line {}, column '{}'", self.name, self.line, column.name);
+                unfit(&place, (&*column, self.ahead_rows), cell, &what)
+            })?;
         }
         out.push(b'}');
         self.text = String::from_utf8(out).context("JSON is UTF-8")?;
         Ok(())
     }
+}
 
-    fn unfit(&self, column: &Column, cell: &str, what: &str) -> anyhow::Error {
-        let shown: String = cell.chars().take(40).collect();
-        let place = format!(
-            "{}: line {}, column '{}': '{shown}' is {what}",
-            self.name, self.line, column.name
-        );
-        match column.is_told {
-            true => anyhow!("{place}, as --types tells"),
-            false => anyhow!(
-                "{place}, which the first {} rows have; --types {}=text takes everything",
-                self.ahead_rows,
-                column.name
-            ),
-        }
+/// A cell of another type than its column's, which the first `ahead` rows decided.
+fn unfit(place: &str, (column, ahead): (&Column, usize), cell: &str, what: &str) -> anyhow::Error {
+    let shown: String = cell.chars().take(40).collect();
+    let place = format!("{place}: '{shown}' is {what}");
+    if column.is_told {
+        return anyhow!("{place}, as --types tells");
     }
+    // Fractions behind whole numbers stay numbers.
+    let is_number = column.kind == ColumnType::Int && ColumnType::Float.write(cell, &mut Vec::new()).is_ok();
+    let cure = match is_number {
+        true => format!("--types {}=float takes both", column.name),
+        false => format!("--types {}=text takes everything", column.name),
+    };
+    anyhow!("{place}, which the first {ahead} rows have; {cure}")
 }
 
 /// The CSV reader's error with the file's line and what it means.
@@ -302,6 +331,9 @@ impl Documents for CsvRows {
     }
     fn line(&self) -> u64 {
         self.line
+    }
+    fn columns(&self) -> Vec<String> {
+        self.columns.iter().map(|column| column.name.clone()).collect()
     }
     fn name(&self) -> &str {
         &self.name

@@ -3,6 +3,7 @@
 //! Without a `payload` the other fields are the payload. Vectors and payloads pass through as the text they are, for the server to judge.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
@@ -22,6 +23,8 @@ pub struct FieldNames {
     /// `None`: `id`, if a document has it.
     pub id: Option<String>,
     pub vectors: VectorFields,
+    /// Of a table, the columns of `emb_*`: what their names begin with, and their numbers.
+    numbered: Vec<(String, RangeInclusive<u32>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,13 +42,35 @@ impl Default for FieldNames {
         FieldNames {
             id: None,
             vectors: VectorFields::Usual,
+            numbered: Vec::new(),
         }
     }
 }
 
 impl FieldNames {
-    fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         self.id.as_deref().unwrap_or("id")
+    }
+
+    /// Whether a field is the id or a vector.
+    #[cfg(feature = "parquet")]
+    pub fn has(&self, field: &str) -> bool {
+        let is_vector = match &self.vectors {
+            VectorFields::Usual => matches!(field, "vector" | "vectors"),
+            VectorFields::Nothing => false,
+            VectorFields::Named(all) => all.iter().any(|(_, of)| of == field),
+        };
+        is_vector || field == self.id()
+    }
+
+    /// Learns which columns a table has. A row leaves out empty cells, so it doesn't tell how many numbers a vector has.
+    pub fn learn_columns(&mut self, columns: &[String]) {
+        for (begin, number) in columns.iter().filter_map(|column| numbered(column)) {
+            match self.numbered.iter_mut().find(|(of, _)| of == begin) {
+                Some((_, all)) => *all = number.min(*all.start())..=number.max(*all.end()),
+                None => self.numbered.push((begin.to_string(), number..=number)),
+            }
+        }
     }
 
     /// By `--id-field` and `--vector-field`: `FIELD` or `NAME=FIELD` each.
@@ -58,6 +83,7 @@ impl FieldNames {
         FieldNames {
             id: id.map(ToString::to_string),
             vectors,
+            numbered: Vec::new(),
         }
     }
 }
@@ -150,16 +176,23 @@ impl<'a> Columns<'a> {
     }
 
     /// Each vector's name and text. A column that is missing or empty would move all behind it.
-    fn vectors(mut self) -> Result<Vec<(String, String)>> {
+    fn vectors(mut self, names: &FieldNames) -> Result<Vec<(String, String)>> {
         self.numbers.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
         let mut vectors = Vec::new();
         for group in self.numbers.chunk_by(|a, b| a.1 == b.1) {
             let (name, begin, first, _) = &group[0];
+            let last = group.last().map_or(*first, |(_, _, last, _)| *last);
+            let columns = names.numbered.iter().find(|(of, _)| of == begin);
+            let columns = columns.map_or(*first..=last, |(_, columns)| columns.clone());
             let mut text = String::new();
-            for (expected, (.., number, value)) in (*first..).zip(group) {
-                if *number != expected || value.get() == "null" {
+            let mut values = group.iter().peekable();
+            for expected in columns {
+                let is_here = |value: &&(String, String, u32, &RawValue)| {
+                    value.2 == expected && value.3.get() != "null"
+                };
+                let Some((.., value)) = values.next_if(is_here) else {
                     bail!("the column '{begin}{expected}' of --vector-field '{begin}*' has no number");
-                }
+                };
                 text.push(if text.is_empty() { '[' } else { ',' });
                 text.push_str(value.get());
             }
@@ -209,7 +242,7 @@ impl<'a> Document<'a> {
         }
         named.extend(
             columns
-                .vectors()?
+                .vectors(names)?
                 .into_iter()
                 .map(|(name, text)| (name, Cow::Owned(text))),
         );
@@ -305,8 +338,15 @@ impl<'a> Document<'a> {
     }
 
     /// Writes the point of row `row`, whose text is `text`.
-    pub fn write(&self, row: u64, text: &str, numbering: &Numbering, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(
+        &self,
+        row: u64,
+        text: &str,
+        (numbering, names): (&Numbering, &FieldNames),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let (id, kept) = numbering.id(self.id, row, text.trim().as_bytes())?;
+        let kept = kept.map(|id| (names.id().to_string(), id));
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(b",\"vector\":");
@@ -330,9 +370,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// `kept`: the document's own id, when the point has another.
-    fn write_payload(&self, kept: Option<&RawValue>, out: &mut Vec<u8>) -> Result<()> {
-        let kept = kept.map(|id| ("id".to_string(), id));
+    /// `kept`: the document's own id under the name of its field, when the point has another.
+    fn write_payload(&self, kept: Option<(String, &RawValue)>, out: &mut Vec<u8>) -> Result<()> {
         match (self.payload, kept) {
             (Payload::Object(payload), None) => {
                 out.extend_from_slice(b",\"payload\":");
@@ -420,6 +459,13 @@ fn kind(name: &str, text: &str) -> Result<Kind> {
     if !text.starts_with('[') {
         bail!("'{shown}' is neither a list of numbers nor an object of them");
     }
+    if serde_json::from_str::<Vec<Vec<&RawValue>>>(text).is_ok_and(|parts| !parts.is_empty()) {
+        bail!("'{shown}' is a list of lists (a multivector): create the collection for such vectors first");
+    }
+    let missing = serde_json::from_str::<Vec<Option<f32>>>(text).unwrap_or_default();
+    if let Some(at) = missing.iter().position(Option::is_none) {
+        bail!("number {at} of '{shown}' is null or NaN: correct the file, or leave the vector out");
+    }
     let numbers: Vec<f32> =
         serde_json::from_str(text).with_context(|| format!("'{shown}' is no list of numbers"))?;
     match numbers.len() {
@@ -441,7 +487,7 @@ mod tests {
     fn check_as(ids: &Numbering, line: &str, expected: &str) {
         let mut out = Vec::new();
         let parsed = Document::parse(line, &FieldNames::default());
-        let written = parsed.and_then(|d| d.write(7, line, ids, &mut out));
+        let written = parsed.and_then(|d| d.write(7, line, (ids, &FieldNames::default()), &mut out));
         let got = match written {
             Ok(()) => String::from_utf8(out).unwrap(),
             Err(error) => format!("error: {error:#}"),
@@ -478,6 +524,42 @@ mod tests {
         for (text, missing) in [(text, "'v3'"), (r#"{"v0":1,"v1":null,"v2":3}"#, "'v1'")] {
             let error = parse(text, &["v*"]).expect_err("refused").to_string();
             assert!(error.contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_knows_its_columns_of_numbers() {
+        let mut names = FieldNames::new(None, &["v*".to_string()]);
+        names.learn_columns(&["id", "v0", "v1", "v2", "year"].map(ToString::to_string));
+        let vector = |text: &str| match Document::parse(text, &names) {
+            Ok(document) => document.vectors().expect("vectors").pop().map(|(_, text)| text.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        assert_eq!(vector(r#"{"v0":1,"v1":2,"v2":3}"#).as_deref(), Some("[1,2,3]"));
+        assert_eq!(vector(r#"{"year":1}"#), None);
+        // Cells that are empty, first, last and between.
+        for (text, missing) in [
+            (r#"{"v1":2,"v2":3}"#, "'v0'"),
+            (r#"{"v0":1,"v2":3}"#, "'v1'"),
+            (r#"{"v0":1,"v1":2}"#, "'v2'"),
+        ] {
+            let error = vector(text).expect("an error");
+            assert!(error.contains(missing), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_id_stays_under_the_name_of_its_field() {
+        let names = FieldNames::new(Some("_id"), &[]);
+        for (text, expected) in [
+            (r#"{"_id":"abc","id":5}"#, r#"{"id":7,"vector":{},"payload":{"_id":"abc","id":5}}"#),
+            (r#"{"_id":"abc","payload":{"id":5}}"#, r#"{"id":7,"vector":{},"payload":{"id":5,"_id":"abc"}}"#),
+            (r#"{"_id":"abc"}"#, r#"{"id":7,"vector":{},"payload":{"_id":"abc"}}"#),
+        ] {
+            let mut out = Vec::new();
+            let document = Document::parse(text, &names).expect("parses");
+            document.write(7, text, (&BY_ROW, &names), &mut out).expect("written");
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
         }
     }
 
@@ -622,6 +704,7 @@ mod tests {
             r#"{"vector":5}"#,
             r#"{"vector":["a"]}"#,
             r#"{"vector":{"a":[[1]]}}"#,
+            r#"{"vector":[1,null]}"#,
             r#"{"vector":{"indices":[1],"values":[1]}}"#,
             r#"{"vector":{"a":{"text":"t","model":"qdrant/bm25"}}}"#,
             r#"{"vector":"text"}"#,

@@ -35,7 +35,8 @@ pub struct DocumentSource {
 }
 
 impl DocumentSource {
-    pub fn new(mut documents: Box<dyn Documents>, names: FieldNames) -> Result<DocumentSource> {
+    pub fn new(mut documents: Box<dyn Documents>, mut names: FieldNames) -> Result<DocumentSource> {
+        names.learn_columns(&documents.columns());
         if !documents.next()? {
             bail!("{}: there is nothing in it", documents.name());
         }
@@ -89,10 +90,18 @@ impl DocumentSource {
                 self.first_line
             );
         }
+        if self.target.needs_vectors && document.has_vector() && self.layout.is_empty() {
+            bail!(
+                "it has a vector, but {} {} has none, and the collection was created without vectors: move a point with a vector to the front, or create the collection first",
+                self.documents.unit(),
+                self.first_line
+            );
+        }
         self.check_id(document)?;
         self.check_ranges(document)?;
         let row = self.target.first_row + self.row - 1;
-        document.write(row, self.documents.text(), &self.target.numbering, out)
+        let ids = (&self.target.numbering, &self.names);
+        document.write(row, self.documents.text(), ids, out)
     }
 
     /// Ids of all, or of none: made up ones could be those of others.
@@ -186,9 +195,7 @@ impl Source for DocumentSource {
 
     fn check_pattern(&self) -> Result<()> {
         match &self.odd {
-            Some(why) => Err(anyhow!(
-                "{why}. Correct the file; if its vectors are meant (multivectors), create the collection for such vectors first"
-            )),
+            Some(why) => Err(anyhow!("{why}")),
             None => Ok(()),
         }
     }

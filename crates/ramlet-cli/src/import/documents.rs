@@ -21,6 +21,10 @@ pub trait Documents {
     fn column(&self) -> u64 {
         0
     }
+    /// Names of a table's columns; nothing where each document has its own fields.
+    fn columns(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Of the file.
     fn name(&self) -> &str;
     /// Bytes read of the file, and bytes in it.

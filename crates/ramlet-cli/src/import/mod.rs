@@ -20,6 +20,7 @@ mod ids;
 pub mod interrupt;
 mod json_values;
 mod lines;
+mod matched_files;
 mod migrate;
 mod open_source;
 mod place;
@@ -46,6 +47,7 @@ use api::Api;
 use byte_input::is_stdin;
 use filled_collection::FilledCollection;
 use ids::Numbering;
+use matched_files::matched_all;
 use open_source::Opener;
 use place::Place;
 use progress::Progress;
@@ -94,12 +96,13 @@ struct Import<'a> {
 }
 
 fn run_files(args: &ImportArgs, name: &str) -> Result<()> {
-    let source = Opener::new(args).open_all(&args.files)?;
+    let files = matched_all(&args.files)?;
+    let source = Opener::new(args).open_all(&files)?;
     check_first(args, source.as_ref())?;
     let api = Api::new(&args.url, args.api_key.clone(), args.parallel)?;
     api.check_reachable()?;
     let place = match args.resume {
-        true => Some(Place::open(&args.state, &args.files, &args.url, name)?),
+        true => Some(Place::open(&args.state, &files, &args.url, name)?),
         false => None,
     };
     let collection = FilledCollection::look(&api, name, args, source.as_ref())?;
@@ -265,6 +268,7 @@ impl Import<'_> {
             Ids::File if before > 0 => bail!(ids::choice(self.name, before)),
             Ids::Line => Ok(Numbering::From(first)),
             Ids::File => Ok(Numbering::From(0)),
+            Ids::Append if self.collection.is_new() => Ok(Numbering::From(0)),
             Ids::Append => Ok(Numbering::From(self.api.number_behind(self.name)?)),
             Ids::Hash => Ok(Numbering::Hash),
             Ids::Uuid => Ok(Numbering::fresh()),

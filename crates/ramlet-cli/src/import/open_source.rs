@@ -64,7 +64,7 @@ impl Opener {
         }
         let documents: Box<dyn Documents> = match format_of(path, self.format)? {
             Format::Rows => return self.open_rows(path),
-            format @ (Format::Parquet | Format::Arrow) => column_file(path, format)?,
+            format @ (Format::Parquet | Format::Arrow) => column_file(path, format, &self.names)?,
             Format::Text(TextFormat::Jsonl) => Box::new(Lines::open(path)?),
             Format::Text(TextFormat::Json) => Box::new(JsonValues::open(path)?),
             Format::Text(TextFormat::Csv) => Box::new(CsvRows::open(path, &self.table)?),
@@ -95,17 +95,17 @@ impl Opener {
 }
 
 #[cfg(feature = "parquet")]
-fn column_file(path: &Path, format: Format) -> Result<Box<dyn Documents>> {
+fn column_file(path: &Path, format: Format, names: &FieldNames) -> Result<Box<dyn Documents>> {
     use super::column_file::ColumnFile;
     let file = match format {
-        Format::Arrow => ColumnFile::open_arrow(path)?,
-        _ => ColumnFile::open_parquet(path)?,
+        Format::Arrow => ColumnFile::open_arrow(path, names)?,
+        _ => ColumnFile::open_parquet(path, names)?,
     };
     Ok(Box::new(file))
 }
 
 #[cfg(not(feature = "parquet"))]
-fn column_file(path: &Path, _: Format) -> Result<Box<dyn Documents>> {
+fn column_file(path: &Path, _: Format, _: &FieldNames) -> Result<Box<dyn Documents>> {
     bail!(
         "{0}: this program was built without the feature `parquet`, which reads Parquet and Arrow files (cargo build --features parquet); \
          DuckDB makes JSON lines of Parquet: duckdb -c \"COPY (FROM '{0}') TO '/dev/stdout' (FORMAT json)\" | ramlet import - --format jsonl",

@@ -60,6 +60,37 @@ fn mixed_ids_are_refused_and_told_how_to_get_in() {
 }
 
 #[test]
+fn an_id_that_is_no_id_of_a_point_stays_under_its_own_name() {
+    let dir = TempDir::new();
+    let file = dir.file("a.jsonl", b"{\"_id\":\"abc\",\"id\":5}\n");
+    for ids in ["hash", "line", "uuid"] {
+        let server = FakeServer::start();
+        import_ok(&server, &file, &["--id-field", "_id", "--ids", ids]);
+        assert_eq!(points(&server)[0]["payload"], json!({"_id": "abc", "id": 5}), "{ids}");
+    }
+}
+
+#[test]
+fn a_new_collection_is_appended_to_from_its_first_number() {
+    let dir = TempDir::new();
+    let server = FakeServer::start();
+    let file = dir.file("a.csv", b"n\n5\n6\n");
+    import_ok(&server, &file, &["--ids", "append"]);
+    import_ok(&server, &file, &["--ids", "append"]);
+    assert_eq!(ids(&server), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_first_point_without_a_vector_says_which() {
+    let dir = TempDir::new();
+    let file = dir.file("a.jsonl", b"{\"id\":1,\"vector\":null}\n{\"id\":2,\"vector\":[1]}\n");
+    let parts = ["a.jsonl: line 2: it has a vector, but line 1 has none", "move a point with a vector to the front"];
+    refused(&FakeServer::start(), &file, &[], &parts);
+    let nulls = dir.file("b.jsonl", b"{\"id\":1,\"vector\":[1,null]}\n");
+    refused(&FakeServer::start(), &nulls, &[], &["b.jsonl: line 1", "number 1 of 'vector' is null or NaN"]);
+}
+
+#[test]
 fn what_is_new_and_what_is_replaced() {
     let dir = TempDir::new();
     let server = FakeServer::start();

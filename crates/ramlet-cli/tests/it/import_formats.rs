@@ -1,7 +1,7 @@
 //! Formats of texts that `ramlet import` reads: tables, JSON arrays, packed files, standard input, several files.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -59,6 +59,74 @@ fn tables_by_guessed_types() {
         &["--delimiter", "~"],
         json!([point(1, json!({"title": "a;b;c"}))]),
     );
+}
+
+/// As pandas, R and spreadsheets write tables.
+#[test]
+fn tables_of_other_programs() {
+    check(
+        "pandas.csv",
+        b",title,score\n0,a,0.5\n1,b,NaN\n",
+        &["--ids", "line"],
+        json!([
+            point(0, json!({"column_1": 0, "title": "a", "score": 0.5})),
+            point(1, json!({"column_1": 1, "title": "b"}))
+        ]),
+    );
+    check(
+        "r.csv",
+        b"\"id\",\"n\",\"country\",\"ok\"\n1,NA,\"NA\",NA\n2,5,\"DE\",true\n",
+        &[],
+        json!([
+            point(1, json!({"country": "NA"})),
+            point(2, json!({"n": 5, "country": "DE", "ok": true}))
+        ]),
+    );
+    let dir = TempDir::new();
+    let noted = import_ok(&FakeServer::start(), &dir.file("a.csv", b"id,n\n1,2\n2,NA\n3,NA\n"), &[]);
+    let told = "a.csv: line 3, column 'n': 'NA' counts as an empty cell";
+    assert!(noted.contains(told) && noted.matches("counts as").count() == 1, "{noted}");
+    let refused = |bytes: &[u8], part: &str| {
+        let (success, said) = import(&FakeServer::start(), &dir.file("b.csv", bytes), &[]);
+        assert!(!success && said.contains(part), "{part}: {said}");
+    };
+    refused(b"sep=;\nid;a\n1;2\n", "line 1 is of a spreadsheet");
+    refused(b",\n1,2\n", "'' is no name");
+    let late: String = (0..1_100).map(|id| format!("{id},{}\n", if id < 1_050 { "1" } else { "1.5" })).collect();
+    refused(format!("id,n\n{late}").as_bytes(), "--types n=float takes both");
+}
+
+#[test]
+fn numbers_in_columns_are_whole_vectors() {
+    let dir = TempDir::new();
+    let emb = ["--vector-field", "e_*"];
+    let refused = |row: &str, column: &str| {
+        let table = format!("id,e_0,e_1,e_2\n{row}\n2,1,2,3\n");
+        let server = FakeServer::start();
+        let (success, said) = import(&server, &dir.file("a.csv", table.as_bytes()), &emb);
+        let told = format!("a.csv: line 2: the column '{column}'");
+        assert!(!success && said.contains(&told), "{row}: {said}");
+        assert_eq!(server.state().collection, None, "{row}");
+    };
+    refused("1,,2,3", "e_0");
+    refused("1,1,,3", "e_1");
+    refused("1,1,2,", "e_2");
+    refused("1,1,2,NaN", "e_2");
+    let (success, said) = import(&FakeServer::start(), &dir.file("b.csv", b"id,e_0,e_1\n1,1,2\n2,1,\n"), &emb);
+    assert!(!success && said.contains("b.csv: line 3: the column 'e_1'"), "{said}");
+}
+
+#[test]
+fn patterns_of_names_without_a_shell() {
+    let dir = TempDir::new();
+    for (name, bytes) in [("p-1.csv", "n\n1\n"), ("p-0.csv", "n\n0\n"), ("q.csv", "n\n9\n")] {
+        dir.file(name, bytes.as_bytes());
+    }
+    let server = FakeServer::start();
+    import_ok(&server, Path::new(&dir.path("p-*.csv")), &[]);
+    assert_eq!(points(&server), [point(0, json!({"n": 0})), point(1, json!({"n": 1}))]);
+    let (success, said) = import(&FakeServer::start(), Path::new(&dir.path("x-*.csv")), &[]);
+    assert!(!success && said.contains("no file matches"), "{said}");
 }
 
 #[test]

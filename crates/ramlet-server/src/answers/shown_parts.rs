@@ -110,6 +110,15 @@ pub fn fit(collection: &Collection, limit: usize, offset: usize) -> (usize, usiz
     (limit.min(points - offset).max(1), offset)
 }
 
+/// `limit` groups of `size` points, which is more than can be asked for, are as many groups as there are points.
+pub fn fit_groups(collection: &Collection, limit: usize, size: usize) -> usize {
+    if limit.saturating_mul(size) <= LIMIT_MAX {
+        return limit;
+    }
+    let points = usize::try_from(collection.info().points_count).unwrap_or(usize::MAX);
+    limit.min(points).max(1)
+}
+
 /// Bytes that a list is known to need.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {

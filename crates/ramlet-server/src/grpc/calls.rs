@@ -316,16 +316,12 @@ async fn answer(
     if route.path.starts_with("/collections/{collection}/") {
         *collection = request.params.first().map(|(_, name)| name.clone());
     }
-    if route.access.reads()
-        && let Some(given) = grpc_timeout(headers)
-    {
-        request.query.timeout = Some(request.query.timeout.map_or(given, |t| t.min(given)));
-    }
     let given = (
         RequestBody::Message(request.body, len),
         Form::Messages(method.points.field()),
     );
     let mut request = ApiRequest::new(request.params, request.query, given, start).noted(steps.cloned());
+    request.client_timeout = grpc_timeout(headers).filter(|_| route.access.reads());
     if app.node.is_some() {
         request.incoming.headers.clone_from(headers);
     }

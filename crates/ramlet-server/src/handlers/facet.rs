@@ -16,12 +16,12 @@ pub async fn facet(mut call: Call) -> ApiResult<Answer> {
     let wire: WireFacet = call.parse().await?;
     let collection = collection.within(&wire.shards())?;
     let (request, _exact) = wire.into_request()?;
-    call.check_read(&collection, request.filter.as_ref())?;
+    let reads = call.check_read(&collection, request.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.limit(request.limit)?;
     }
     call.read(0, move |scratch, out| {
-        let hits = collection.facet(&request, scratch)?;
+        let hits = reads.noted(scratch, |scratch| collection.facet(&request, scratch))?;
         write_facet(&hits, out);
         Ok(())
     })
@@ -43,12 +43,12 @@ async fn matrix(mut call: Call, write: fn(&Matrix, &mut Out)) -> ApiResult<Answe
     let wire: WireMatrix = call.parse().await?;
     let collection = collection.within(&wire.shards())?;
     let request = wire.into_request()?;
-    call.check_read(&collection, request.filter.as_ref())?;
+    let reads = call.check_read(&collection, request.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.limit(request.limit.saturating_mul(request.sample))?;
     }
     call.read(0, move |scratch, out| {
-        let matrix = collection.search_matrix(&request, seed(), scratch)?;
+        let matrix = reads.noted(scratch, |scratch| collection.search_matrix(&request, seed(), scratch))?;
         write(&matrix, out);
         Ok(())
     })

@@ -83,14 +83,14 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let shards = wire.shards();
     let scroll = wire.into_scroll()?;
     let collection = call.collection().await?.within(&shards)?;
-    call.check_read(&collection, scroll.filter.as_ref())?;
+    let reads = call.check_read(&collection, scroll.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.limit(scroll.limit)?;
     }
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
     call.list(expected, false, move |scratch, _, list| {
-        let (portions, next) = Portions::scroll(collection, scroll, scratch)?;
+        let (portions, next) = reads.noted(scratch, |scratch| Portions::scroll(collection, scroll, scratch))?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         list.push(
             "{\"points\":",
@@ -106,12 +106,13 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
 pub async fn count(mut call: Call) -> ApiResult<Answer> {
     let wire: WireCount = call.parse().await?;
     let collection = call.collection().await?.within(&wire.shard_key.0)?;
-    call.check_read(&collection, wire.filter.as_ref())?;
+    let reads = call.check_read(&collection, wire.filter.as_ref())?;
     if let Some(strict) = call.strict(&collection) {
         strict.exact(wire.exact.unwrap_or(true))?;
     }
     call.read(0, move |scratch, out| {
-        let count = collection.count(wire.filter.as_ref(), wire.exact.unwrap_or(true), scratch)?;
+        let (filter, exact) = (wire.filter.as_ref(), wire.exact.unwrap_or(true));
+        let count = reads.noted(scratch, |scratch| collection.count(filter, exact, scratch))?;
         out.raw("{\"count\":");
         out.value(&count);
         out.raw("}");

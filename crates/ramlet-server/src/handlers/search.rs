@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::answers::answer::Answer;
 use crate::answers::portions::Portions;
-use crate::answers::shown_parts::{Expected, Parts, fit, list_bytes};
+use crate::answers::shown_parts::{Expected, Parts, fit, fit_groups, list_bytes};
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -366,7 +366,7 @@ where
     let mut request: QueryGroupsRequest = wire.into_groups()?;
     let beside = request.query.params.explain;
     request.query.params.explain |= call.explain(beside);
-    let hits = request.query.limit.saturating_mul(request.group_size);
+    let asked = request.query.limit.saturating_mul(request.group_size);
     for name in request.query.other_collections() {
         call.check_lookup(name)?;
     }
@@ -377,11 +377,12 @@ where
     if let Some(strict) = call.strict(&collection) {
         strict.group_by(&request.group_by)?;
         // So many points may a search for groups want, which is what the limit is for.
-        strict.limit(hits)?;
+        strict.limit(asked)?;
         let cost = strict.query(&request.query)?;
         strict.read(cost)?;
     }
-    (request.query.limit, _) = fit(&collection, request.query.limit, 0);
+    request.query.limit = fit_groups(&collection, request.query.limit, request.group_size);
+    let hits = request.query.limit.saturating_mul(request.group_size);
     let parts = Parts::of_query(&request.query);
     let mut expected = parts.expected(&collection, hits, hits);
     expected.listing +=

@@ -84,14 +84,16 @@ impl Steps {
         self.lock().push(searched);
     }
 
-    /// Fields without an index that a request other than a search asks about.
-    pub fn note_unindexed(&self, unindexed: Vec<UnindexedField>) {
-        if !unindexed.is_empty() {
-            self.note_search(Searched {
-                unindexed,
-                ..Searched::default()
-            });
-        }
+    /// Fields without an index that a request other than a search asks about, and the payloads that were read for them.
+    pub fn note_unindexed(&self, unindexed: Vec<UnindexedField>, payloads_checked: u64) {
+        self.note_search(Searched {
+            unindexed,
+            cost: SearchCost {
+                payloads_checked,
+                ..SearchCost::default()
+            },
+            ..Searched::default()
+        });
     }
 
     /// The searches so far, in their order.

@@ -26,6 +26,8 @@ pub struct ApiRequest {
     pub form: Form,
     /// When it came.
     pub start: Instant,
+    /// So long the client waits (`grpc-timeout`). Clients send it with every call, so strict mode doesn't look at it.
+    pub client_timeout: Option<Duration>,
     /// What it spends its time on, where somebody wants to know.
     pub steps: Option<Arc<Steps>>,
 }
@@ -44,6 +46,7 @@ impl ApiRequest {
             body,
             form,
             start,
+            client_timeout: None,
             steps: None,
         }
     }
@@ -83,7 +86,8 @@ impl ApiRequest {
 
     /// When a read of it is given up.
     pub fn deadline(&self) -> Instant {
-        self.start + self.query.timeout.unwrap_or(limits::READ_TIMEOUT)
+        let given = self.query.timeout.into_iter().chain(self.client_timeout);
+        self.start + given.min().unwrap_or(limits::READ_TIMEOUT)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ramlet::filter::Filter;
-use ramlet::{Collection, Strict};
+use ramlet::{Collection, Scratch, Strict, UnindexedField};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,30 @@ pub struct Call {
     pub app: Arc<App>,
     pub request: ApiRequest,
     pub admitted: Admitted,
+}
+
+/// The fields without an index that a read's filter asks about.
+pub struct FilterReads {
+    app: Arc<App>,
+    collection: Arc<Collection>,
+    fields: Vec<UnindexedField>,
+    steps: Option<Arc<Steps>>,
+}
+
+impl FilterReads {
+    /// Reads, and notes how many payloads were read for want of an index: for `/issues`, and for what is told of slow requests.
+    pub fn noted<T>(&self, scratch: &mut Scratch, read: impl FnOnce(&mut Scratch) -> T) -> T {
+        scratch.take_payloads_checked();
+        let found = read(scratch);
+        let payloads = scratch.take_payloads_checked();
+        if !self.fields.is_empty() {
+            self.app.unindexed.note(&self.collection, &self.fields, payloads);
+            if let Some(steps) = &self.steps {
+                steps.note_unindexed(self.fields.clone(), payloads);
+            }
+        }
+        found
+    }
 }
 
 impl Call {
@@ -85,18 +109,18 @@ impl Call {
         self.strict(collection).map_or(Ok(()), |strict| strict.read(cost))
     }
 
-    /// A read with this filter, counted and checked where the collection is strict.
-    pub fn check_read(&self, collection: &Collection, filter: Option<&Filter>) -> ApiResult<()> {
-        if let (Some(steps), Some(filter)) = (&self.request.steps, filter) {
-            steps.note_unindexed(collection.unindexed_fields(filter));
+    /// A read with this filter, counted and checked where the collection is strict. Returns what notes its payloads.
+    pub fn check_read(&self, collection: &Arc<Collection>, filter: Option<&Filter>) -> ApiResult<FilterReads> {
+        if let Some(strict) = self.strict(collection) {
+            strict.filter(filter)?;
+            strict.read(Strict::cost_of_filter(filter))?;
         }
-        match self.strict(collection) {
-            None => Ok(()),
-            Some(strict) => {
-                strict.filter(filter)?;
-                strict.read(Strict::cost_of_filter(filter))
-            }
-        }
+        Ok(FilterReads {
+            app: self.app.clone(),
+            collection: collection.clone(),
+            fields: filter.map_or(Vec::new(), |filter| collection.unindexed_fields(filter)),
+            steps: self.request.steps.clone(),
+        })
     }
 
     /// The body as `T`. Large ones are parsed off the async threads.

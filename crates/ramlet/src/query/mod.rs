@@ -76,6 +76,11 @@ impl Scratch {
         self.lookup.io.waits()
     }
 
+    /// Rows whose payloads a scroll, a count, a facet or a sample has read for its filter; counts from 0 again.
+    pub fn take_payloads_checked(&mut self) -> u64 {
+        std::mem::take(&mut self.lookup.payloads_checked)
+    }
+
     /// From now to the end of the job times are told beside what was found ([`SearchCost`], [`Explained`]); they come from this clock.
     pub fn set_clock(&mut self, clock: Clock) {
         self.lookup.io.set_clock(Some(clock));

@@ -47,23 +47,17 @@ fn scan_segment(
     let Some(column) = segment.segment.vector(context.field.slot) else {
         return Ok(0);
     };
-    let Lookup {
-        io, buf, index, rare, ..
-    } = &mut scratch.lookup;
+    let schema = &context.view.schema;
     let matching = match context.filter {
-        Some(filter) => {
-            let schema = &context.view.schema;
-            Some(matching::matching_rows(
-                schema,
-                segment,
-                Some(filter),
-                io,
-                buf,
-                rare,
-            )?)
-        }
+        Some(_) => Some(matching::matching_rows(
+            schema,
+            segment,
+            context.filter,
+            &mut scratch.lookup,
+        )?),
         None => None,
     };
+    let Lookup { io, buf, index, .. } = &mut scratch.lookup;
     let rows = matching.as_ref().map(|(rows, _)| rows);
     let gone = rows_of(context.excluded, segment, io, buf)?;
     let mut scored = 0;

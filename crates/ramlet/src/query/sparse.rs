@@ -130,8 +130,7 @@ fn count_matching(
             .map(|row| row.count(dims, counts))
     };
     for (index, segment) in (0..).zip(&view.segments) {
-        let Lookup { io, buf, rare, .. } = &mut *lookup;
-        let (rows, _held) = matching::matching_rows(&view.schema, segment, Some(&filter), io, buf, rare)?;
+        let (rows, _held) = matching::matching_rows(&view.schema, segment, Some(&filter), lookup)?;
         for row in &rows {
             bytes.clear();
             if view.encoded_vector_of(Place::Segment { index, row }, field.slot, lookup, &mut bytes)? {

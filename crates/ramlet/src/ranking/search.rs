@@ -64,7 +64,8 @@ pub fn rank(
     let words = Words::new(asked.terms, of_filter.as_ref(), asked.filter);
     let mut all = Statistics::new(asked.terms.len());
     let mut lists = Vec::with_capacity(asked.view.segments.len());
-    let mut counting = Vec::with_capacity(asked.view.segments.len());
+    // Of segments, and then of memtables.
+    let mut counting = Vec::with_capacity(asked.view.segments.len() + asked.view.memtables.len());
     for segment in &asked.view.segments {
         let begun = lookup.io.now();
         lookup.io.take_stages();
@@ -73,9 +74,19 @@ pub fn rank(
         let stages = lookup.io.take_stages();
         counting.push((lookup.io.now() - begun, stages));
     }
+    // No list has stop words, in memtables either.
+    let stage_of_memtables = match asked.terms.are_stopwords() {
+        true => SearchStage::Payloads,
+        false => SearchStage::Lists,
+    };
     let mut met = Vec::with_capacity(asked.view.memtables.len());
     for memtable in &asked.view.memtables {
+        let begun = lookup.io.now();
+        lookup.io.take_stages();
+        lookup.io.enter(stage_of_memtables);
         met.push(count_memtable(&counted, memtable, lookup, &mut all)?);
+        let stages = lookup.io.take_stages();
+        counting.push((lookup.io.now() - begun, stages));
     }
     let weights = all.weights(asked.params, asked.terms.times());
     let mut tell =
@@ -114,13 +125,13 @@ pub fn rank(
     for (index, (memtable, met)) in asked.view.memtables.iter().zip(met).enumerate() {
         top.begin_segment((asked.view.segments.len() + index) as u32);
         let begun = lookup.io.now();
-        lookup.io.enter(SearchStage::Lists);
+        lookup.io.enter(stage_of_memtables);
         let only = asked.named(lookup, memtable.len, &|place| match place {
             Place::Memtable { index: at, row } => (at as usize == index).then_some(row),
             Place::Segment { .. } => None,
         })?;
         let part = rank_memtable(asked, &counted, &weights, (memtable, &met), only, top);
-        tell(part, (0, None), lookup, begun);
+        tell(part, counting[asked.view.segments.len() + index], lookup, begun);
     }
     Ok(cost)
 }
@@ -228,9 +239,9 @@ fn rank_payloads(
         rows: u64::from(segment.segment.rows()),
         ..Explained::default()
     };
-    let Lookup { io, buf, rare, .. } = lookup;
-    io.enter(SearchStage::Filter);
-    let (rows, _held) = matching_rows(&asked.view.schema, segment, asked.filter, io, buf, rare)?;
+    lookup.io.enter(SearchStage::Filter);
+    let (rows, _held) = matching_rows(&asked.view.schema, segment, asked.filter, lookup)?;
+    let Lookup { io, .. } = lookup;
     io.enter(SearchStage::Payloads);
     let mut counts = vec![0; counted.terms.len()];
     segment.segment.for_each_payload(io, &mut |row, payload| {

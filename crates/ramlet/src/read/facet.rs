@@ -140,18 +140,10 @@ impl<'a> SegmentKeys<'a> {
         filter: Option<&CompiledFilter>,
         lookup: &mut Lookup,
     ) -> Result<SegmentKeys<'a>> {
-        let Lookup { io, buf, rare, .. } = lookup;
         let segment = &view.segments[index];
         let rows = match filter {
             None => None,
-            Some(_) => Some(matching::matching_rows(
-                &view.schema,
-                segment,
-                filter,
-                io,
-                buf,
-                rare,
-            )?),
+            Some(_) => Some(matching::matching_rows(&view.schema, segment, filter, lookup)?),
         };
         Ok(SegmentKeys {
             index: index as u32,

@@ -23,6 +23,8 @@ pub struct Lookup {
     lists: Option<AnonBuf>,
     /// Pays for what single requests need beyond this: bitmaps of filters.
     pub rare: Consumer,
+    /// Rows of segments whose payloads were read to decide about a filter, by requests other than searches.
+    pub payloads_checked: u64,
     /// Payloads handed out since the last [`Lookup::settle`], and what is held for them.
     handed: u64,
     held: Reservation,
@@ -58,6 +60,7 @@ impl Lookup {
             index: IndexScratch::new(AnonBuf::new(0)),
             lists: None,
             rare: rare.clone(),
+            payloads_checked: 0,
             handed: 0,
             held: rare.reserve(0)?,
         })

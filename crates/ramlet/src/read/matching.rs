@@ -7,6 +7,7 @@ use roaring::RoaringBitmap;
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
 use crate::filter::index::{self, FieldIndexes, KeyRange, resolve};
+use crate::read::lookup::Lookup;
 use crate::read::view::{Place, SegmentRow, View};
 use crate::schema::Schema;
 use crate::segment::{SegmentView, TableFile};
@@ -234,13 +235,18 @@ pub fn matching_rows(
     schema: &Schema,
     view: &SegmentView,
     filter: Option<&CompiledFilter>,
-    io: &mut IoContext,
-    buf: &mut AnonBuf,
-    from: &Consumer,
+    lookup: &mut Lookup,
 ) -> Result<(RoaringBitmap, Reservation)> {
-    let candidates = candidates(schema, view, filter, io, buf, from)?;
+    let Lookup {
+        io,
+        buf,
+        rare,
+        payloads_checked,
+        ..
+    } = lookup;
+    let candidates = candidates(schema, view, filter, io, buf, rare)?;
     let Candidates { rows, recheck, held } = candidates;
-    let mut hold = BitmapHold::new(from, view.segment.rows())?;
+    let mut hold = BitmapHold::new(rare, view.segment.rows())?;
     let Some(filter) = filter.filter(|_| recheck) else {
         hold.whole(
             rows.as_ref()
@@ -259,6 +265,7 @@ pub fn matching_rows(
     // As many as there are candidates: to the last, payloads are only read.
     let most = rows.as_ref().map_or(u64::from(view.live()), RoaringBitmap::len);
     hold.whole(most)?;
+    *payloads_checked += most;
     let mut matching = RoaringBitmap::new();
     match rows {
         Some(rows) => {

@@ -28,8 +28,7 @@ pub fn sample(
         return Ok(Vec::new());
     }
     for (index, segment) in view.segments.iter().enumerate() {
-        let Lookup { io, buf, rare, .. } = &mut *lookup;
-        let (rows, _held) = matching::matching_rows(&view.schema, segment, filter, io, buf, rare)?;
+        let (rows, _held) = matching::matching_rows(&view.schema, segment, filter, lookup)?;
         picked.offer(rows.len(), |nth| {
             nth_row(&rows, nth).map(|row| Place::Segment {
                 index: index as u32,

@@ -73,6 +73,7 @@ impl SegmentFilter<'_> {
         match filter.filter(|_| *recheck) {
             None => Ok(true),
             Some(f) => {
+                lookup.payloads_checked += 1;
                 matching::row_matches(&view.schema, self.view, row, f, &mut lookup.io, &mut lookup.buf)
             }
         }
@@ -565,12 +566,12 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
     };
     let mut total = 0;
     for segment in &view.segments {
-        let Lookup { io, buf, rare, .. } = &mut *lookup;
         total += if exact {
-            matching::matching_rows(&view.schema, segment, Some(&filter), io, buf, rare)?
+            matching::matching_rows(&view.schema, segment, Some(&filter), lookup)?
                 .0
                 .len()
         } else {
+            let Lookup { io, buf, rare, .. } = &mut *lookup;
             match matching::counted_by_indexes(&view.schema, segment, &filter, io, buf, rare)? {
                 Some(rows) => rows,
                 None => matching::estimate(&view.schema, segment, &filter, io, buf, rare)?,

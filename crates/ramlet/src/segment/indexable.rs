@@ -85,7 +85,7 @@ impl Means {
     fn points_most_of(&self, vector: &VectorField, threshold_kb: u64) -> Option<PointsMost> {
         // With a smaller threshold of its own a collection is red, but not refused what is quickly compared.
         let kb = threshold_kb.max(INDEXING_THRESHOLD_KB as u64);
-        let rows = (kb * 1024).div_ceil(vector.row_bytes() as u64);
+        let rows = kb.saturating_mul(1024).div_ceil(vector.row_bytes() as u64);
         let rows = u32::try_from(rows).ok()?;
         Some(PointsMost {
             points: u64::from(rows).saturating_sub(1),
@@ -174,6 +174,15 @@ mod tests {
         let mut request = BudgetRequest::new(memory, BudgetRequest::search_threads_for(memory, 2));
         request.other_threads = 8;
         Means::of_budget(&BudgetTable::plan(request).expect("a server starts"))
+    }
+
+    #[test]
+    fn a_threshold_that_no_number_of_bytes_reaches_refuses_nothing() {
+        let (means, wide) = (means(16), vector(65_536, Datatype::Float32, Distance::Cosine));
+        assert!(means.points_most_of(&wide, INDEXING_THRESHOLD_KB as u64).is_some());
+        for kb in [1 << 54, (1 << 54) + 1, u64::MAX] {
+            assert_eq!(means.points_most_of(&wide, kb).map(|most| most.points), None, "{kb}");
+        }
     }
 
     #[test]

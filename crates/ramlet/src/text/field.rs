@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::language;
 use super::letters::Letters;
 use super::options::{Stemming, Stopwords, StopwordsSet, TextOptions, TokenizerKind};
-use super::revision::{ANALYSIS_REVISION, SPELLINGS, UNICODE, WORDS_COUNT_ONCE};
+use super::revision::{ANALYSIS_REVISION, ARABIC_STEMS, SPELLINGS, UNICODE, WORDS_COUNT_ONCE};
 use super::tokenizer::{Remembering, Token, Tokenizer};
 use crate::error::{Error, Result};
 use crate::limits::TEXT_PARAMS_BYTES_MAX;
@@ -188,6 +188,7 @@ impl TextField {
     /// The last revision that changed such tables.
     fn depends(&self) -> u32 {
         match () {
+            () if self.is_unicode() && self.tokenizer.is_arabic() && self.has_stems() => ARABIC_STEMS,
             () if self.is_unicode() => SPELLINGS,
             () if self.has_positions => UNICODE,
             () => u32::from(self.has_stems()),

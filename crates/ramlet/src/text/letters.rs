@@ -32,6 +32,18 @@ impl Letters {
         }
     }
 
+    /// A word as its stem is made of it. Of Arabic, the stemmer cuts off `ان` and `ي`, and leaves `آن` and `ى`.
+    pub fn before_stem(self, word: &str) -> Cow<'_, str> {
+        let is_meant = |c: char| one_arabic(c) != c && c != 'ة';
+        match self {
+            Letters::Arabic if word.contains(is_meant) => {
+                let one = |c: char| if is_meant(c) { one_arabic(c) } else { c };
+                Cow::Owned(word.chars().map(one).collect())
+            }
+            _ => Cow::Borrowed(word),
+        }
+    }
+
     /// A stem, or a word that has none, as all words are that are the same to the language.
     pub fn unify(self, word: Cow<'_, str>) -> Cow<'_, str> {
         match self {
@@ -42,15 +54,18 @@ impl Letters {
     }
 }
 
-/// Without the article; the forms of alif, of final ya and of ta marbuta are one each.
-fn arabic(word: Cow<'_, str>) -> Cow<'_, str> {
-    let one = |c: char| match c {
+fn one_arabic(c: char) -> char {
+    match c {
         'آ' | 'أ' | 'إ' | 'ٱ' => 'ا',
         'ى' => 'ي',
         'ة' => 'ه',
         c => c,
-    };
-    let word: String = word.chars().map(one).collect();
+    }
+}
+
+/// Without the article; the forms of alif, of final ya and of ta marbuta are one each.
+fn arabic(word: Cow<'_, str>) -> Cow<'_, str> {
+    let word: String = word.chars().map(one_arabic).collect();
     let rest = ARABIC_ARTICLES
         .iter()
         .find_map(|article| word.strip_prefix(article));

@@ -8,7 +8,8 @@
 /// | 2 | the default tokenizer is `unicode`; a word that is left out, and the end of a value, leave a gap between positions |
 /// | 3 | further forms of a word don't make a ranked text longer |
 /// | 4 | of `unicode`: more spellings of a word are one ([`unicode`](super::unicode), [`one_spelling`](super::letters::one_spelling)) |
-pub const ANALYSIS_REVISION: u32 = 4;
+/// | 5 | with `language: arabic`, letters of one sound are one before the stem is made |
+pub const ANALYSIS_REVISION: u32 = 5;
 
 /// From which revision on the default tokenizer is `unicode`, and positions have gaps.
 pub const UNICODE: u32 = 2;
@@ -16,5 +17,7 @@ pub const UNICODE: u32 = 2;
 pub const WORDS_COUNT_ONCE: u32 = 3;
 /// From which on versions, Hebrew abbreviations, and letters of Arabic and Devanagari have one spelling more each.
 pub const SPELLINGS: u32 = 4;
+/// From which on Arabic words have one spelling before their stem is made.
+pub const ARABIC_STEMS: u32 = 5;
 /// The rules of the model `qdrant/bm25`: what it has made is stored as sparse vectors, which nobody makes anew.
 pub const MODEL_REVISION: u32 = 3;

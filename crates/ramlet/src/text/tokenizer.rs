@@ -11,7 +11,7 @@ use super::letters::{Letters, one_spelling, without_marks};
 use super::memo::Memo;
 use super::normal_form::{Case, NormalForm};
 use super::options::{Stemming, Stopwords, TextOptions, TokenizerKind};
-use super::revision::{ANALYSIS_REVISION, SPELLINGS};
+use super::revision::{ANALYSIS_REVISION, ARABIC_STEMS, SPELLINGS};
 use super::stem::Stemmer;
 use super::unicode::{Cutter, Side, pieces};
 use super::{language, scripts};
@@ -237,8 +237,12 @@ impl Tokenizer {
         if self.custom.contains(word) {
             return None;
         }
-        let stem = self.stemmer.as_ref().and_then(|stemmer| stemmer.stem(word));
-        let token = self.letters.unify(stem.map_or(Cow::Borrowed(word), Cow::Owned));
+        let word = match self.revision < ARABIC_STEMS {
+            true => Cow::Borrowed(word),
+            false => self.letters.before_stem(word),
+        };
+        let stem = self.stemmer.as_ref().and_then(|stemmer| stemmer.stem(&word));
+        let token = self.letters.unify(stem.map_or(word, Cow::Owned));
         // After the stemmer, which knows the letters of its language.
         let token = match self.ascii_folding {
             true if self.revision < SPELLINGS => without_marks(token),
@@ -283,6 +287,11 @@ impl Tokenizer {
     fn whole_token<'t>(&self, word: &'t str) -> Option<Cow<'t, str>> {
         self.token(word, true)
             .filter(|token| self.is_long(token) && token.chars().count() <= self.max_len)
+    }
+
+    /// Whether it has the rules of Arabic.
+    pub fn is_arabic(&self) -> bool {
+        self.letters == Letters::Arabic
     }
 
     /// From now on what became of a word is remembered, until the guard is dropped; not where `room` has none of so many bytes.

@@ -257,15 +257,7 @@ fn matching_sources(turn: &mut Turn<'_>, filter: &Filter) -> Result<Vec<Source>>
         sources.push(Source::Ids(ids, held));
     }
     for segment in &view.segments {
-        let lookup = &mut *turn.lookup;
-        let (rows, held) = matching::matching_rows(
-            &view.schema,
-            segment,
-            Some(&filter),
-            &mut lookup.io,
-            &mut lookup.buf,
-            &lookup.rare,
-        )?;
+        let (rows, held) = matching::matching_rows(&view.schema, segment, Some(&filter), turn.lookup)?;
         sources.push(Source::Segment(segment.segment.clone(), rows, held));
     }
     Ok(sources)
