@@ -148,7 +148,7 @@ READS = {
 
 
 def test_reads_that_are_no_searches_miss_an_index_too(tmp_path):
-    with Server(tmp_path / "data", arguments=["--slow-query", "1us"]) as server:
+    with Server(tmp_path / "data", arguments=["--slow-query", "1ms"]) as server:
         http = server.http()
         fill(http, "c", 20_000, 4, lambda n: {f: n for f in [*READS, "n"]})
         http.result("PUT", "/collections/c/index?wait=true", {"field_name": "n", "field_schema": "integer"})

@@ -415,7 +415,17 @@ mod tests {
 
     #[test]
     fn a_level_with_a_slip_in_it_is_refused() {
-        for told in ["info", "WARN", "off", "", "3", "info,ramlet=debug", "h2=error", "ramlet_server", "warn, a::b=info"] {
+        for told in [
+            "info",
+            "WARN",
+            "off",
+            "",
+            "3",
+            "info,ramlet=debug",
+            "h2=error",
+            "ramlet_server",
+            "warn, a::b=info",
+        ] {
             assert!(log_filter(told).is_ok(), "{told}");
         }
         for told in ["loud", "verbose", "info,wran", "warning", "ramlet=loud"] {

@@ -65,7 +65,9 @@ pub fn open(path: &Path, key: &str) -> Result<Box<dyn Rows>> {
         let place = format!("array '{}'", member.name);
         return arrays.remove(0).1.context(place);
     }
-    let mut opened = arrays.into_iter().filter_map(|(member, rows)| rows.ok().map(|rows| (member, rows)));
+    let mut opened = arrays
+        .into_iter()
+        .filter_map(|(member, rows)| rows.ok().map(|rows| (member, rows)));
     match (opened.next(), opened.next()) {
         // Numbers in place of the ids that are there would be noticed late.
         (Some((member, _)), None) if members.iter().any(|m| IDS.contains(&m.name.as_str())) => bail!(

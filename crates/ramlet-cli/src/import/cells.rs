@@ -232,7 +232,10 @@ mod tests {
     fn a_column_without_a_value_is_left_out() {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let nothing: ArrayRef = Arc::new(NullArray::new(2));
-        assert_eq!(rows(vec![("n", numbers), ("x", nothing)]), [r#"{"n":1}"#, r#"{"n":2}"#]);
+        assert_eq!(
+            rows(vec![("n", numbers), ("x", nothing)]),
+            [r#"{"n":1}"#, r#"{"n":2}"#]
+        );
     }
 
     #[test]

@@ -192,7 +192,12 @@ mod tests {
             .map(|(name, kind)| Field::new(*name, kind.clone(), true))
             .collect();
         let schema = Arc::new(Schema::new(fields));
-        let file = ColumnFile::new(Path::new("f.parquet"), (&schema, names), Box::new(std::iter::empty()), 0);
+        let file = ColumnFile::new(
+            Path::new("f.parquet"),
+            (&schema, names),
+            Box::new(std::iter::empty()),
+            0,
+        );
         file.map(|file| file.columns())
     }
 
@@ -205,7 +210,10 @@ mod tests {
         };
         let (text, bytes) = (DataType::Utf8, DataType::Binary);
         assert_eq!(error(&[("a", text.clone()), ("b", bytes.clone())], &usual), "a");
-        let twice = error(&[("a", text.clone()), ("b", text.clone()), ("a", text.clone())], &usual);
+        let twice = error(
+            &[("a", text.clone()), ("b", text.clone()), ("a", text.clone())],
+            &usual,
+        );
         assert!(twice.contains("column 3: 'a' names two columns"), "{twice}");
         for (field, names) in [
             ("vector", FieldNames::default()),

@@ -45,7 +45,8 @@ pub fn guess<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> ColumnType {
 impl ColumnType {
     /// Whether a cell of this type has no value. In a text `NA` is a word.
     pub fn is_missing(self, cell: &str) -> bool {
-        matches!(self, ColumnType::Int | ColumnType::Float | ColumnType::Bool) && MISSING.contains(&cell.trim())
+        matches!(self, ColumnType::Int | ColumnType::Float | ColumnType::Bool)
+            && MISSING.contains(&cell.trim())
     }
 
     /// Appends a cell as JSON; the error says what it isn't.

@@ -532,7 +532,11 @@ mod tests {
         let mut names = FieldNames::new(None, &["v*".to_string()]);
         names.learn_columns(&["id", "v0", "v1", "v2", "year"].map(ToString::to_string));
         let vector = |text: &str| match Document::parse(text, &names) {
-            Ok(document) => document.vectors().expect("vectors").pop().map(|(_, text)| text.to_string()),
+            Ok(document) => document
+                .vectors()
+                .expect("vectors")
+                .pop()
+                .map(|(_, text)| text.to_string()),
             Err(error) => Some(error.to_string()),
         };
         assert_eq!(vector(r#"{"v0":1,"v1":2,"v2":3}"#).as_deref(), Some("[1,2,3]"));
@@ -552,13 +556,24 @@ mod tests {
     fn an_id_stays_under_the_name_of_its_field() {
         let names = FieldNames::new(Some("_id"), &[]);
         for (text, expected) in [
-            (r#"{"_id":"abc","id":5}"#, r#"{"id":7,"vector":{},"payload":{"_id":"abc","id":5}}"#),
-            (r#"{"_id":"abc","payload":{"id":5}}"#, r#"{"id":7,"vector":{},"payload":{"id":5,"_id":"abc"}}"#),
-            (r#"{"_id":"abc"}"#, r#"{"id":7,"vector":{},"payload":{"_id":"abc"}}"#),
+            (
+                r#"{"_id":"abc","id":5}"#,
+                r#"{"id":7,"vector":{},"payload":{"_id":"abc","id":5}}"#,
+            ),
+            (
+                r#"{"_id":"abc","payload":{"id":5}}"#,
+                r#"{"id":7,"vector":{},"payload":{"id":5,"_id":"abc"}}"#,
+            ),
+            (
+                r#"{"_id":"abc"}"#,
+                r#"{"id":7,"vector":{},"payload":{"_id":"abc"}}"#,
+            ),
         ] {
             let mut out = Vec::new();
             let document = Document::parse(text, &names).expect("parses");
-            document.write(7, text, (&BY_ROW, &names), &mut out).expect("written");
+            document
+                .write(7, text, (&BY_ROW, &names), &mut out)
+                .expect("written");
             assert_eq!(String::from_utf8(out).expect("text"), expected);
         }
     }
@@ -652,7 +667,7 @@ mod tests {
             let mut out = Vec::new();
             let document = Document::parse(line, &names).expect("parsed");
             document
-                .write(0, line, &Numbering::Own, &mut out)
+                .write(0, line, (&Numbering::Own, &FieldNames::default()), &mut out)
                 .expect("written");
             assert_eq!(String::from_utf8(out).expect("text"), expected, "{line}");
         };

@@ -9,7 +9,9 @@ pub fn matched_all(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for file in files {
         match file.file_name().and_then(|name| name.to_str()) {
-            Some(pattern) if pattern.contains(['*', '?']) && !file.exists() => all.extend(matched(file, pattern)?),
+            Some(pattern) if pattern.contains(['*', '?']) && !file.exists() => {
+                all.extend(matched(file, pattern)?)
+            }
             _ => all.push(file.clone()),
         }
     }
@@ -25,7 +27,8 @@ fn matched(file: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let name = entry?.file_name();
         // As in a shell, hidden files are asked for by their dot.
-        let matches = |name: &str| name.starts_with('.') == pattern.starts_with('.') && is_match(pattern, name);
+        let matches =
+            |name: &str| name.starts_with('.') == pattern.starts_with('.') && is_match(pattern, name);
         if name.to_str().is_some_and(matches) {
             found.push(file.with_file_name(name));
         }

@@ -66,7 +66,11 @@ fn an_id_that_is_no_id_of_a_point_stays_under_its_own_name() {
     for ids in ["hash", "line", "uuid"] {
         let server = FakeServer::start();
         import_ok(&server, &file, &["--id-field", "_id", "--ids", ids]);
-        assert_eq!(points(&server)[0]["payload"], json!({"_id": "abc", "id": 5}), "{ids}");
+        assert_eq!(
+            points(&server)[0]["payload"],
+            json!({"_id": "abc", "id": 5}),
+            "{ids}"
+        );
     }
 }
 
@@ -83,11 +87,22 @@ fn a_new_collection_is_appended_to_from_its_first_number() {
 #[test]
 fn a_first_point_without_a_vector_says_which() {
     let dir = TempDir::new();
-    let file = dir.file("a.jsonl", b"{\"id\":1,\"vector\":null}\n{\"id\":2,\"vector\":[1]}\n");
-    let parts = ["a.jsonl: line 2: it has a vector, but line 1 has none", "move a point with a vector to the front"];
+    let file = dir.file(
+        "a.jsonl",
+        b"{\"id\":1,\"vector\":null}\n{\"id\":2,\"vector\":[1]}\n",
+    );
+    let parts = [
+        "a.jsonl: line 2: it has a vector, but line 1 has none",
+        "move a point with a vector to the front",
+    ];
     refused(&FakeServer::start(), &file, &[], &parts);
     let nulls = dir.file("b.jsonl", b"{\"id\":1,\"vector\":[1,null]}\n");
-    refused(&FakeServer::start(), &nulls, &[], &["b.jsonl: line 1", "number 1 of 'vector' is null or NaN"]);
+    refused(
+        &FakeServer::start(),
+        &nulls,
+        &[],
+        &["b.jsonl: line 1", "number 1 of 'vector' is null or NaN"],
+    );
 }
 
 #[test]

@@ -83,16 +83,25 @@ fn tables_of_other_programs() {
         ]),
     );
     let dir = TempDir::new();
-    let noted = import_ok(&FakeServer::start(), &dir.file("a.csv", b"id,n\n1,2\n2,NA\n3,NA\n"), &[]);
+    let noted = import_ok(
+        &FakeServer::start(),
+        &dir.file("a.csv", b"id,n\n1,2\n2,NA\n3,NA\n"),
+        &[],
+    );
     let told = "a.csv: line 3, column 'n': 'NA' counts as an empty cell";
-    assert!(noted.contains(told) && noted.matches("counts as").count() == 1, "{noted}");
+    assert!(
+        noted.contains(told) && noted.matches("counts as").count() == 1,
+        "{noted}"
+    );
     let refused = |bytes: &[u8], part: &str| {
         let (success, said) = import(&FakeServer::start(), &dir.file("b.csv", bytes), &[]);
         assert!(!success && said.contains(part), "{part}: {said}");
     };
     refused(b"sep=;\nid;a\n1;2\n", "line 1 is of a spreadsheet");
     refused(b",\n1,2\n", "'' is no name");
-    let late: String = (0..1_100).map(|id| format!("{id},{}\n", if id < 1_050 { "1" } else { "1.5" })).collect();
+    let late: String = (0..1_100)
+        .map(|id| format!("{id},{}\n", if id < 1_050 { "1" } else { "1.5" }))
+        .collect();
     refused(format!("id,n\n{late}").as_bytes(), "--types n=float takes both");
 }
 
@@ -112,8 +121,15 @@ fn numbers_in_columns_are_whole_vectors() {
     refused("1,1,,3", "e_1");
     refused("1,1,2,", "e_2");
     refused("1,1,2,NaN", "e_2");
-    let (success, said) = import(&FakeServer::start(), &dir.file("b.csv", b"id,e_0,e_1\n1,1,2\n2,1,\n"), &emb);
-    assert!(!success && said.contains("b.csv: line 3: the column 'e_1'"), "{said}");
+    let (success, said) = import(
+        &FakeServer::start(),
+        &dir.file("b.csv", b"id,e_0,e_1\n1,1,2\n2,1,\n"),
+        &emb,
+    );
+    assert!(
+        !success && said.contains("b.csv: line 3: the column 'e_1'"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -124,7 +140,10 @@ fn patterns_of_names_without_a_shell() {
     }
     let server = FakeServer::start();
     import_ok(&server, Path::new(&dir.path("p-*.csv")), &[]);
-    assert_eq!(points(&server), [point(0, json!({"n": 0})), point(1, json!({"n": 1}))]);
+    assert_eq!(
+        points(&server),
+        [point(0, json!({"n": 0})), point(1, json!({"n": 1}))]
+    );
     let (success, said) = import(&FakeServer::start(), Path::new(&dir.path("x-*.csv")), &[]);
     assert!(!success && said.contains("no file matches"), "{said}");
 }

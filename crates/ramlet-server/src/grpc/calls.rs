@@ -300,11 +300,7 @@ async fn answer(
     app: &Arc<App>,
     bound: &'static Bound,
     (headers, (grant, mut record)): (&HeaderMap, (Grant, AuditRecord)),
-    ((mut request, len), held, collection): (
-        (DecodedRequest, usize),
-        GrowingReservation,
-        &mut Option<String>,
-    ),
+    ((request, len), held, collection): ((DecodedRequest, usize), GrowingReservation, &mut Option<String>),
     (start, steps): (Instant, Option<&Arc<Steps>>),
 ) -> ApiResult<pieces::Sent> {
     let (method, route) = (bound.method, bound.route);

@@ -48,7 +48,9 @@ async fn matrix(mut call: Call, write: fn(&Matrix, &mut Out)) -> ApiResult<Answe
         strict.limit(request.limit.saturating_mul(request.sample))?;
     }
     call.read(0, move |scratch, out| {
-        let matrix = reads.noted(scratch, |scratch| collection.search_matrix(&request, seed(), scratch))?;
+        let matrix = reads.noted(scratch, |scratch| {
+            collection.search_matrix(&request, seed(), scratch)
+        })?;
         write(&matrix, out);
         Ok(())
     })

@@ -90,7 +90,8 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
     let (limit, _) = fit(&collection, scroll.limit, 0);
     let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
     call.list(expected, false, move |scratch, _, list| {
-        let (portions, next) = reads.noted(scratch, |scratch| Portions::scroll(collection, scroll, scratch))?;
+        let (portions, next) =
+            reads.noted(scratch, |scratch| Portions::scroll(collection, scroll, scratch))?;
         let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
         list.push(
             "{\"points\":",

@@ -110,7 +110,11 @@ impl Call {
     }
 
     /// A read with this filter, counted and checked where the collection is strict. Returns what notes its payloads.
-    pub fn check_read(&self, collection: &Arc<Collection>, filter: Option<&Filter>) -> ApiResult<FilterReads> {
+    pub fn check_read(
+        &self,
+        collection: &Arc<Collection>,
+        filter: Option<&Filter>,
+    ) -> ApiResult<FilterReads> {
         if let Some(strict) = self.strict(collection) {
             strict.filter(filter)?;
             strict.read(Strict::cost_of_filter(filter))?;
@@ -118,7 +122,9 @@ impl Call {
         Ok(FilterReads {
             app: self.app.clone(),
             collection: collection.clone(),
-            fields: filter.map_or(Vec::new(), |filter| collection.unindexed_fields(filter)),
+            fields: filter
+                .map(|filter| collection.unindexed_fields(filter))
+                .unwrap_or_default(),
             steps: self.request.steps.clone(),
         })
     }

@@ -179,9 +179,17 @@ mod tests {
     #[test]
     fn a_threshold_that_no_number_of_bytes_reaches_refuses_nothing() {
         let (means, wide) = (means(16), vector(65_536, Datatype::Float32, Distance::Cosine));
-        assert!(means.points_most_of(&wide, INDEXING_THRESHOLD_KB as u64).is_some());
+        assert!(
+            means
+                .points_most_of(&wide, INDEXING_THRESHOLD_KB as u64)
+                .is_some()
+        );
         for kb in [1 << 54, (1 << 54) + 1, u64::MAX] {
-            assert_eq!(means.points_most_of(&wide, kb).map(|most| most.points), None, "{kb}");
+            assert_eq!(
+                means.points_most_of(&wide, kb).map(|most| most.points),
+                None,
+                "{kb}"
+            );
         }
     }
 
