@@ -32,13 +32,14 @@ impl Letters {
         }
     }
 
-    /// A word as its stem is made of it. Of Arabic, the stemmer cuts off `ان` and `ي`, and leaves `آن` and `ى`.
+    /// A word as its stem is made of it. Of Arabic, the stemmer cuts off `ان` and `ي` and leaves `آن` and `ى`, and cuts off more behind an article.
     pub fn before_stem(self, word: &str) -> Cow<'_, str> {
-        let is_meant = |c: char| one_arabic(c) != c && c != 'ة';
         match self {
-            Letters::Arabic if word.contains(is_meant) => {
-                let one = |c: char| if is_meant(c) { one_arabic(c) } else { c };
-                Cow::Owned(word.chars().map(one).collect())
+            Letters::Arabic => {
+                // Ta marbuta is an ending, which it knows.
+                let one = |c: char| if c == 'ة' { c } else { one_arabic(c) };
+                let word: String = word.chars().map(one).collect();
+                Cow::Owned(without_article(&word).to_owned())
             }
             _ => Cow::Borrowed(word),
         }
@@ -66,13 +67,16 @@ fn one_arabic(c: char) -> char {
 /// Without the article; the forms of alif, of final ya and of ta marbuta are one each.
 fn arabic(word: Cow<'_, str>) -> Cow<'_, str> {
     let word: String = word.chars().map(one_arabic).collect();
+    Cow::Owned(without_article(&word).to_owned())
+}
+
+/// Its letters are those of [`one_arabic`].
+fn without_article(word: &str) -> &str {
     let rest = ARABIC_ARTICLES
         .iter()
         .find_map(|article| word.strip_prefix(article));
-    match rest.filter(|rest| rest.chars().count() >= ARABIC_STEM_CHARS) {
-        Some(rest) => Cow::Owned(rest.to_owned()),
-        None => Cow::Owned(word),
-    }
+    rest.filter(|rest| rest.chars().count() >= ARABIC_STEM_CHARS)
+        .unwrap_or(word)
 }
 
 /// `ae`, `oe`, `ue` and the letters that they are written for become one vowel, but not where an `e` stands for itself (`neue`, `Quelle`).
