@@ -424,7 +424,7 @@ mod tests {
             "info,ramlet=debug",
             "h2=error",
             "ramlet_server",
-            "warn, a::b=info",
+            "warn,a::b=info",
         ] {
             assert!(log_filter(told).is_ok(), "{told}");
         }
