@@ -181,6 +181,12 @@ pub struct ServeArgs {
     /// What this node does with the store
     #[arg(long, value_enum)]
     pub role: Option<NodeRole>,
+    /// Into how many shards the store is divided: said once, by the first node. 1 where nobody says it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub shards: Option<u32>,
+    /// The shard that this node holds, from 0; otherwise the one with the fewest nodes
+    #[arg(long, value_name = "N")]
+    pub shard: Option<u32>,
     /// A node takes over when it hears nothing of the writer for so long: 10s, 1500ms
     #[arg(long, value_name = "TIME")]
     pub takeover_after: Option<String>,
@@ -709,6 +715,9 @@ pub struct DemoArgs {
     /// How many
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
     pub nodes: u16,
+    /// Into how many shards an empty store is divided
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
+    pub shards: Option<u32>,
     /// RAM of each
     #[arg(long, value_name = "SIZE", default_value = "96MB")]
     pub memory: ByteSize,

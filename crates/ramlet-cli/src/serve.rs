@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
 #[cfg(feature = "store")]
-use ramlet_server::Forwarder;
+use ramlet_server::{Forwarder, Shards};
 use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +36,9 @@ use crate::store::{forward, node, restore};
 const ENGINE_THREADS: usize = 2;
 /// Threads of a node over a store: one follows the log or makes backups, one says that the node lives.
 const NODE_THREADS: usize = 2;
+/// Of the elastic memory, such a part for answers of other shards.
+#[cfg(feature = "store")]
+const GATHERED_SHARE: u64 = 8;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {
@@ -114,7 +117,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         ));
     }
     #[cfg(feature = "store")]
-    let prepared = of_store
+    let mut prepared = of_store
         .map(|store| node::prepare(store, path, (settings.memory.0, &ledger)))
         .transpose()?;
     #[cfg(not(feature = "store"))]
@@ -123,6 +126,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             "--store: this program was built without the feature `store`"
         ));
     }
+    #[cfg(feature = "store")]
+    let gathered_bytes = budget.elastic / GATHERED_SHARE;
     let options = EngineOptions {
         ledger,
         budget,
@@ -176,6 +181,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     options.audit.clone_from(&audit);
     profile::provide(local, engine.ledger(), settings.probe, &options.machine);
     #[cfg(feature = "store")]
+    let directory = prepared.as_mut().and_then(node::Prepared::directory);
+    #[cfg(feature = "store")]
     let shared = prepared.map(node::NodeLog::new);
     #[cfg(feature = "store")]
     let advertise = settings.store.and_then(|store| store.advertise);
@@ -186,8 +193,18 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             .ledger()
             .consumer("forwarded writes", bytes)
             .reserve(bytes)?;
-        let forwarder = Forwarder::new(forward::send_on(), held);
-        options.node = Some(ramlet_server::Node::new(shared.clone(), Some(forwarder)));
+        let shards = directory.as_ref().map_or(0, |directory| directory.count() as usize);
+        let send = forward::send_on(limits::FORWARDS * (1 + shards));
+        let forwarder = Forwarder::new(send.clone(), held);
+        let node = ramlet_server::Node::new(shared.clone(), Some(forwarder));
+        options.node = Some(match &directory {
+            None => node,
+            Some(directory) => {
+                let shards = (directory.own(), directory.count());
+                let gathered = engine.ledger().consumer("answers of shards", gathered_bytes);
+                node.divided(Shards::new(shards, directory.clone(), &send, gathered)?)
+            }
+        });
     }
     let runtime = ramlet_server::runtime()?;
     let (bound, url) = runtime.block_on(bind(options))?;
@@ -207,6 +224,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         None => None,
     };
     #[cfg(feature = "store")]
+    let looking = directory.as_ref().map(|directory| directory.run()).transpose()?;
+    #[cfg(feature = "store")]
     let restore = restore.map(restore::Restore::run).transpose()?;
     let ends = async {
         #[cfg(feature = "store")]
@@ -220,6 +239,10 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     if let Some(shared) = &shared {
         shared.stop();
     }
+    #[cfg(feature = "store")]
+    if let Some(directory) = &directory {
+        directory.stop();
+    }
     // What still runs for requests hears of it, before the runtime waits for it.
     engine.close();
     #[cfg(feature = "store")]
@@ -232,7 +255,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
     #[cfg(feature = "store")]
     if let (Some(shared), Some(following)) = (shared, following) {
-        for thread in following {
+        for thread in following.into_iter().chain(looking) {
             let _ = thread.join();
         }
         if shared.is_behind() {

@@ -69,6 +69,9 @@ pub struct StoreSettings {
     pub url: String,
     pub role: NodeRole,
     pub advertise: Option<String>,
+    /// Into how many the store is to be divided, and the one to hold.
+    pub shards: Option<u32>,
+    pub shard: Option<u32>,
     /// Slots of the log.
     pub backup_every: u64,
     /// Backups; 0: all.
@@ -226,7 +229,19 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
             backups.map_err(|_| found.wrong(&"it is not a number of backups"))?
         }
     };
+    let number = |flag: Option<u32>, key: &str| match (flag, said.find(key)) {
+        (Some(number), _) => Ok(Some(number)),
+        (None, None) => Ok(None),
+        (None, Some(found)) => {
+            let number = found.value.parse::<u32>();
+            number.map(Some).map_err(|_| found.wrong(&"it is not a number"))
+        }
+    };
+    let (shards, shard) = (number(args.shards, "shards")?, number(args.shard, "shard")?);
     match (text(&args.store, "store"), role) {
+        (None, _) if shards.or(shard).is_some() => {
+            Err(anyhow!("--shards and --shard are for nodes over a store: --store URL"))
+        }
         (None, None) => Ok(None),
         (None, Some(_)) => Err(anyhow!("--role is for a node over a store: --store URL")),
         (Some(url), role) => Ok(Some(StoreSettings {
@@ -234,6 +249,8 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
             role: role.unwrap_or(NodeRole::Auto),
             takeover_after: takeover_after(args, said)?,
             advertise: text(&args.advertise, "advertise"),
+            shards,
+            shard,
             backup_every: backup_every.max(1),
             keep,
         })),

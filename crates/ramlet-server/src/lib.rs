@@ -22,6 +22,7 @@ mod options;
 mod request;
 mod router;
 pub mod routes;
+mod shards;
 mod threads;
 mod transport;
 mod wire;
@@ -31,13 +32,14 @@ pub use access::auth::Access;
 pub use app::App;
 pub use error::{ApiError, status_of};
 pub use nodes::changes::Replayer;
-pub use nodes::forwarder::{ForwardedAnswer, ForwardedRequest, Forwarder, NoAnswer, SendOn};
+pub use nodes::forwarder::{ForwardedAnswer, ForwardedRequest, Forwarder, NoAnswer, Room, SendOn};
 pub use nodes::node::{Node, NodeStatus, PeerNode, Role, SharedLog};
 pub use observability::slow_log::SlowQuery;
 pub use options::{
     AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
 };
 pub use router::router;
+pub use shards::{ShardMap, ShardNode, Shards};
 pub use transport::serve::{Bound, bind, runtime, serve};
 pub use transport::tls::Tls;
 pub use wire::name_rules::collection_name_fault;

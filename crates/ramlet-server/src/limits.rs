@@ -328,3 +328,20 @@ pub const JSON_OF_MESSAGE: u64 = 5;
 pub const FORWARD_GRACE: Duration = Duration::from_secs(2);
 /// How often who waits for it looks whether another node writes now.
 pub const OWNER_POLL: Duration = Duration::from_millis(200);
+
+/// Threads that send reads to another shard, and as many that send writes.
+pub const SHARD_LANE_THREADS: usize = 4;
+/// Requests to a shard that wait for one of them, of each kind.
+pub const SHARD_REQUESTS_WAITING: usize = 256;
+/// What the connections to the nodes of another shard hold.
+pub const SHARD_CONNECTIONS_BYTES: u64 = 2 * SHARD_LANE_THREADS as u64 * FORWARD_CONNECTION_BYTES;
+/// How long a node that didn't answer is asked after all others.
+pub const SHARD_AVOIDED: Duration = Duration::from_secs(5);
+/// How long a read waits for a node while there is another one that could be asked.
+pub const SHARD_READ_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a parsed JSON tree for each byte of its text, at most about.
+pub const TREE_OF_JSON: u64 = 12;
+/// What is held for a point of an answer that another shard gave: its parsed form beside its text.
+pub const GATHERED_OF_TEXT: u64 = 2;
+/// Searches of a batch that are under way at once, where collections are divided.
+pub const SHARD_SEARCHES: usize = 4;

@@ -7,6 +7,8 @@
 //! | `backup/objects/EPOCH/SHA` | a chunk of a file, or a list of chunks; named by the last sweep before it was written (0: none) and its SHA-256 |
 //! | `log/SLOT` | an entry of a shard's log ([`entry`](crate::shard::Entry)); 20 digits, from 1. Seals and records that count for nothing are never deleted |
 //! | `nodes/ID` | what a node says of itself ([`nodes`](crate::shard::Card)): the one kind of object that is written over |
+//! | `shards` | into how many shards the store is divided: created once ([`settle_shards`](crate::settle_shards)) |
+//! | `shard-N/...` | the store of a shard, with all of these names but `shards`, where there are more than one |
 //! | `probe/UUID/...` | what [`check`](crate::check::check) tries a store with; deleted by it |
 //!
 //! The epoch is why a sweep needs no clock and no lock. An object of an older epoch that no kept backup names is dead for ever: a later push writes
@@ -30,6 +32,14 @@ pub const LOG: &str = "log";
 
 /// The folder of nodes.
 pub const NODES: &str = "nodes";
+
+/// The number of shards.
+pub const SHARDS: &str = "shards";
+
+/// The folder of a shard.
+pub fn shard_folder(shard: u32) -> String {
+    format!("shard-{shard}")
+}
 
 /// The folder of probes.
 pub const PROBES: &str = "probe";

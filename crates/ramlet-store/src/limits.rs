@@ -62,6 +62,9 @@ pub const TRIM_SLOTS_MAX: usize = 8_192;
 pub const CARD_BYTES_MAX: u64 = 1 << 10;
 pub const CARDS_MAX: usize = 64;
 
+/// The most shards of a store.
+pub const SHARDS_MAX: u32 = 64;
+
 /// The most bytes of a list of chunks.
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 

@@ -11,6 +11,7 @@ use crate::nonce::nonce;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::path::Path;
+use object_store::prefix::PrefixStore;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
@@ -76,6 +77,15 @@ impl Store {
             runtime: Arc::new(runtime),
             url: url.into(),
         })
+    }
+
+    /// A folder of this store, as a store of its own.
+    pub(crate) fn within(&self, folder: &str) -> Store {
+        Store {
+            inner: Arc::new(PrefixStore::new(self.inner.clone(), folder)),
+            runtime: self.runtime.clone(),
+            url: format!("{}/{folder}", self.url.trim_end_matches('/')).into(),
+        }
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {

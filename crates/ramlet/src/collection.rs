@@ -386,6 +386,11 @@ impl Collection {
         }
     }
 
+    /// Refuses a query that can't be run on any points of this collection.
+    pub fn check_query(&self, request: &QueryRequest) -> Result<()> {
+        query::check(&self.live_view()?.schema, request)
+    }
+
     /// Runs a query whose hits are grouped by a field's values; groups are ordered by their best hits.
     pub fn query_groups(
         &self,

@@ -86,9 +86,9 @@ pub use jobs::progress::{JobKind, JobStep, JobUnderWay};
 pub use jobs::watch::{JOB_KINDS, JobDone, JobTimes, SYNC_BUCKETS_US, SyncTimes, Watch};
 pub use memory::index_report::{SegmentReport, VectorReport};
 pub use memory::quotas::QuotaConfig;
-pub use query::Scratch;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
+pub use query::{GROUPS_GROWTH, Ranked, Scratch, fused, group_ids};
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 /// Where an engine lies, and what it is given: all that [`Engine::open`] wants.
 pub use ramlet_io::{Backend, Clock, SearchStage, StageUse, Stages, Storage, open_best};

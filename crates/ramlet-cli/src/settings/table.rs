@@ -84,6 +84,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("snapshots_from_urls", None, "false"),
     setting("store", None, ""),
     setting("role", None, "auto"),
+    setting("shards", None, "1"),
+    setting("shard", None, "the one with the fewest nodes"),
     setting("takeover_after", None, "10s"),
     setting("advertise", None, "the address that it listens on"),
     setting("store_backup_every", None, "1000"),

@@ -79,20 +79,26 @@ fn serve(args: &DemoArgs, dir: &Path, nodes: &mut Vec<Node>) -> Result<()> {
         listed(nodes),
         nodes[nodes.len() - 1].url,
     ))?;
-    let mut told = None;
+    let mut told = Vec::new();
     loop {
         interrupt::check()?;
         thread::sleep(LOOK);
         for node in nodes.iter_mut() {
             node.start_again(&agent)?;
         }
-        let owner = nodes
+        let owners = nodes
             .iter()
-            .find(|node| node.owns(&agent))
-            .map(|node| node.number);
-        if owner.is_some() && owner != told {
-            told = owner;
-            output::line(format_args!("node {} writes", owner.unwrap_or_default()))?;
+            .filter_map(|node| Some((node.owns(&agent)?, node.number)));
+        let owners: Vec<(Option<u32>, u16)> = owners.collect();
+        for (shard, node) in owners.iter().filter(|owner| !told.contains(*owner)) {
+            match shard {
+                None => output::line(format_args!("node {node} writes"))?,
+                Some(shard) => output::line(format_args!("node {node} writes shard {shard}"))?,
+            }
+        }
+        // Nobody writes for a moment: who wrote before is told again if it goes on.
+        if !owners.is_empty() {
+            told = owners;
         }
     }
 }
@@ -117,6 +123,7 @@ impl Node {
         let grpc_port = free_port(port.saturating_add(1))?;
         let data = dir.join(format!("node{number}"));
         let mut command = Command::new(std::env::current_exe().context("this program's own file")?);
+        let shards = args.shards.map(|shards| ["--shards".to_owned(), shards.to_string()]);
         command
             .args(["serve", "--no-probe", "--data"])
             .arg(&data)
@@ -128,6 +135,7 @@ impl Node {
             ])
             .args(["--port", &port.to_string(), "--grpc-port", &grpc_port.to_string()])
             .args(["--takeover-after", &args.takeover_after])
+            .args(shards.into_iter().flatten())
             .stdin(Stdio::null());
         Ok(Node {
             number,
@@ -196,8 +204,8 @@ impl Node {
         Ok(())
     }
 
-    /// Whether it says that it owns the log.
-    fn owns(&self, agent: &ureq::Agent) -> bool {
+    /// The shard whose log it says to own; within, `None` where the store isn't divided.
+    fn owns(&self, agent: &ureq::Agent) -> Option<Option<u32>> {
         #[derive(Deserialize)]
         struct Envelope {
             result: Told,
@@ -209,13 +217,15 @@ impl Node {
         #[derive(Deserialize)]
         struct Store {
             role: String,
+            shard: Option<u32>,
         }
         let answer = agent.get(format!("{}/cluster", self.url)).call();
         let text = answer
             .ok()
             .and_then(|mut answer| answer.body_mut().read_to_string().ok());
         let told = text.and_then(|text| serde_json::from_str::<Envelope>(&text).ok());
-        told.is_some_and(|told| told.result.store.role == "writer")
+        let store = told?.result.store;
+        (store.role == "writer").then_some(store.shard)
     }
 }
 

@@ -19,6 +19,8 @@ use crate::request::growing_reservation::GrowingReservation;
 pub enum Form {
     #[default]
     Json,
+    /// JSON that isn't streamed: all of it is in memory before anything is sent.
+    WholeJson,
     /// As protobuf messages beside the JSON, fields of this number; in the JSON stands how many bytes each has.
     Messages(u32),
 }

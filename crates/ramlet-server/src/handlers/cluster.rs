@@ -59,7 +59,7 @@ pub async fn status(call: Call) -> ApiResult<Answer> {
 }
 
 /// The number of a node: of its id so many bits as every client's numbers hold.
-fn peer_of(node: &str) -> u64 {
+pub(crate) fn peer_of(node: &str) -> u64 {
     let digits = node
         .get(..12)
         .and_then(|digits| u64::from_str_radix(digits, 16).ok());

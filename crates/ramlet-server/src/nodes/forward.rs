@@ -29,7 +29,7 @@ use crate::threads::pool::spawn_blocking;
 /// Has the id of the node that sent a request on: it isn't sent any further.
 pub const FORWARDED: HeaderName = HeaderName::from_static("ramlet-forwarded");
 /// What tells who asks, and what the request is called in logs.
-const PASSED: [HeaderName; 3] = [
+pub(crate) const PASSED: [HeaderName; 3] = [
     HeaderName::from_static("api-key"),
     header::AUTHORIZATION,
     REQUEST_ID,
@@ -37,16 +37,16 @@ const PASSED: [HeaderName; 3] = [
 
 /// The envelope of an answer, good or bad.
 #[derive(Deserialize)]
-struct Envelope<'a> {
+pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
-    result: Option<&'a RawValue>,
+    pub result: Option<&'a RawValue>,
     #[serde(borrow)]
-    status: Option<&'a RawValue>,
+    pub status: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Failed {
-    error: String,
+pub(crate) struct Failed {
+    pub error: String,
 }
 
 /// Sends a request to the node at `owner`, and gives its answer as this node's own.
@@ -73,7 +73,7 @@ pub(crate) async fn forward(
     let own = HeaderValue::try_from(node.log.status().node).map_err(ApiError::internal)?;
     headers.insert(FORWARDED, own);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let url = url_of(owner, route, &call);
+    let url = url_of(owner, route, call.request.params(), &query_of(&call));
     let (written, waits) = (incoming.written.clone(), call.request.query.wait);
     let deadline = call.request.deadline();
     let (body, _text) = body_of(&mut call).await?;
@@ -88,6 +88,7 @@ pub(crate) async fn forward(
         body,
         timeout,
         answer_bytes_max,
+        room: None,
     };
     let answer = tokio::select! {
         answer = forwarder.send(owner, request) => answer,
@@ -139,38 +140,47 @@ fn unanswered(owner: &str, why: NoAnswer) -> ApiError {
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, what)
         }
         NoAnswer::NotReached(why) => away(format!("the node that writes isn't reached at {owner}: {why}")),
-        NoAnswer::Lost(why) => away(format!(
+        NoAnswer::Lost(why) | NoAnswer::TooLong(why) => away(format!(
             "the node that writes didn't answer, whether the write is done isn't known ({owner}: {why})"
         )),
     }
 }
 
-fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+pub(crate) fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-fn url_of(owner: &str, route: &Route, call: &Call) -> String {
-    let mut url = owner.trim_end_matches('/').to_owned();
+/// The query of a request, as the URL of another one has it.
+pub(crate) fn query_of(call: &Call) -> String {
+    match call.request.incoming.query.is_empty() {
+        true => call.request.query.text(),
+        false => call.request.incoming.query.clone(),
+    }
+}
+
+/// Where a node is asked for a route.
+pub(crate) fn url_of(node: &str, route: &Route, params: &[(String, String)], query: &str) -> String {
+    let mut url = node.trim_end_matches('/').to_owned();
     for segment in route.path.split('/').skip(1) {
         url.push('/');
         match segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-            Some(name) => url.extend(utf8_percent_encode(call.request.param(name), NON_ALPHANUMERIC)),
+            Some(name) => {
+                let named = params.iter().find(|(key, _)| key == name);
+                let value = named.map_or("", |(_, value)| value.as_str());
+                url.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
+            }
             None => url.push_str(segment),
         }
     }
-    let query = match call.request.incoming.query.is_empty() {
-        true => call.request.query.text(),
-        false => call.request.incoming.query.clone(),
-    };
     if !query.is_empty() {
         url.push('?');
-        url.push_str(&query);
+        url.push_str(query);
     }
     url
 }
 
 /// The body as JSON, and what is held for it beside what the request holds.
-async fn body_of(call: &mut Call) -> ApiResult<(Bytes, GrowingReservation)> {
+pub(crate) async fn body_of(call: &mut Call) -> ApiResult<(Bytes, GrowingReservation)> {
     let (message, bytes) = match call.request.take_body() {
         RequestBody::Json(body) => return Ok((body, GrowingReservation::default())),
         RequestBody::Message(message, bytes) => (message, bytes),

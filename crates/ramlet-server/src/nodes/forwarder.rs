@@ -13,6 +13,9 @@ use tokio::sync::oneshot;
 
 use crate::limits;
 
+/// Asked before an answer becomes so many bytes long; an error: there is no memory for it.
+pub type Room = Arc<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
+
 /// A request to another node.
 pub struct ForwardedRequest {
     pub method: &'static str,
@@ -22,6 +25,8 @@ pub struct ForwardedRequest {
     pub body: Bytes,
     pub timeout: Duration,
     pub answer_bytes_max: u64,
+    /// `None`: `answer_bytes_max` are held.
+    pub room: Option<Room>,
 }
 
 /// Its answer.
@@ -40,6 +45,8 @@ pub enum NoAnswer {
     NotReached(String),
     /// What became of it isn't known.
     Lost(String),
+    /// It answers, and there is no memory for what.
+    TooLong(String),
 }
 
 /// Sends requests to other nodes; blocks the calling thread.
@@ -165,6 +172,7 @@ mod tests {
             body: Bytes::new(),
             timeout: Duration::from_secs(1),
             answer_bytes_max: 1,
+            room: None,
         }
     }
 

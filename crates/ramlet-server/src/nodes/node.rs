@@ -10,13 +10,16 @@ use tokio::sync::Mutex;
 use super::forwarder::Forwarder;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RETRY_AFTER_SECONDS;
+use crate::shards::Shards;
 
 /// The last slot of the log that the answering node has applied.
 pub const SLOT: HeaderName = HeaderName::from_static("ramlet-slot");
 /// How old a reader's knowledge of the end of the log is, in milliseconds.
 pub const STALENESS: HeaderName = HeaderName::from_static("ramlet-staleness-ms");
 /// Of a request: a read waits until the node has applied this slot.
-const SLOT_MIN: &str = "ramlet-slot-min";
+pub(crate) const SLOT_MIN: &str = "ramlet-slot-min";
+/// In place of a slot that was written: those of all shards are told.
+pub(crate) const ALL_SHARDS: u64 = u64::MAX;
 const SLOT_POLL: Duration = Duration::from_millis(5);
 const LOOK_TURNS: u32 = 10;
 
@@ -110,6 +113,8 @@ pub struct Node {
     pub(crate) forwarder: Option<Forwarder>,
     /// Held from the moment that a change goes into the log until it is made.
     pub(crate) changing: Mutex<()>,
+    /// Set where collections are divided: this node holds one of the shards.
+    pub(crate) shards: Option<Shards>,
 }
 
 impl Node {
@@ -118,6 +123,15 @@ impl Node {
             log,
             forwarder,
             changing: Mutex::new(()),
+            shards: None,
+        }
+    }
+
+    /// The same node where collections are divided.
+    pub fn divided(self, shards: Shards) -> Node {
+        Node {
+            shards: Some(shards),
+            ..self
         }
     }
 
@@ -193,6 +207,13 @@ impl Node {
 
     /// Headers of an answer. `written`: a slot that another node wrote for it.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, written: u64) {
+        // Of what was asked of this shard alone: the asker has said so, and reads one slot.
+        if let Some(shards) = &self.shards
+            && written == ALL_SHARDS
+        {
+            headers.insert(SLOT, shards.slots());
+            return;
+        }
         let status = self.log.status();
         headers.insert(SLOT, HeaderValue::from(status.slot.max(written)));
         if let Some(staleness) = status.staleness() {

@@ -41,7 +41,9 @@ use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSe
 use crate::write::encoding::{check_query, decode_vector, prepare_query};
 use crate::write::memtable::MemtableView;
 use found::FoundList;
-pub(crate) use run::{query, skipped};
+pub use fusion::{Ranked, fused};
+pub use result_groups::{GROWTH as GROUPS_GROWTH, group_ids};
+pub(crate) use run::{check, query, skipped};
 use segment::{SearchContext, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.

@@ -19,7 +19,7 @@ use crate::request::{Explained, SearchCost};
 use crate::state::core::Core;
 
 /// Points looked at again and again until there are groups enough: each time so many times more.
-const GROWTH: usize = 4;
+pub const GROWTH: usize = 4;
 /// What a group and a hit of it take beside the text of the group's id.
 const GROUP_BYTES: usize = 160;
 const HIT_BYTES: usize = 64;
@@ -278,7 +278,7 @@ fn any_of(key: &str, ids: &[GroupId]) -> Filter {
 }
 
 /// The groups of a point, each once. None where one of its values can't name a group.
-fn group_ids(path: &Path, payload: &[u8]) -> Vec<GroupId> {
+pub fn group_ids(path: &Path, payload: &[u8]) -> Vec<GroupId> {
     let mut ids = Vec::new();
     let Some(root) = JsonRef::new(payload) else {
         return ids;

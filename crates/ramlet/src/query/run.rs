@@ -209,6 +209,19 @@ fn asks_again(filters: &[&Filter]) -> bool {
         .any(|f| !f.should.is_empty() || f.min_should.is_some())
 }
 
+/// Refuses what can be told without looking at points.
+pub fn check(schema: &Schema, request: &QueryRequest) -> Result<()> {
+    let stage = Stage::of_request(request);
+    stage.check(schema, 0, &mut 0)?;
+    if stage.k > LIMIT_MAX {
+        return Err(Error::bad_input(format!(
+            "limit + offset is {}, at most {LIMIT_MAX} is possible",
+            stage.k
+        )));
+    }
+    Ok(())
+}
+
 const FUSION_USING: &str = "Fusion queries cannot be combined with the 'using' field.";
 
 fn bad(message: impl std::fmt::Display) -> Error {
@@ -225,14 +238,8 @@ impl<'a> Run<'a> {
         others: &'a dyn OtherCollections,
         scratch: &'a mut Scratch,
     ) -> Result<(Run<'a>, FoundList)> {
+        check(&view.schema, request)?;
         let stage = Stage::of_request(request);
-        stage.check(&view.schema, 0, &mut 0)?;
-        if stage.k > LIMIT_MAX {
-            return Err(Error::bad_input(format!(
-                "limit + offset is {}, at most {LIMIT_MAX} is possible",
-                stage.k
-            )));
-        }
         let excluded = named_points(stage.query, stage.lookup_from, stage.prefetch, (core, others))?;
         let mut run = Run {
             view,

@@ -37,6 +37,13 @@ impl PointId {
         }
     }
 
+    /// XXH64 of the encoded id. Collections are divided by it, so it is the same for ever.
+    pub fn stable_hash(self) -> u64 {
+        let mut bytes = Vec::with_capacity(PointId::ENCODED_MAX);
+        self.encode(&mut bytes);
+        ramlet_format::hash::hash64(&bytes)
+    }
+
     /// Reads what [`PointId::encode`] wrote; returns the id and the bytes it took.
     pub fn decode(bytes: &[u8]) -> Option<(PointId, usize)> {
         match *bytes.first()? {

@@ -13,10 +13,11 @@ use ramlet_io::PAGE;
 use ramlet_memory::{Consumer, Ledger, Reservation};
 use ramlet_store::limits::{CARD_BYTES_MAX, CARDS_MAX};
 use ramlet_store::shard::{Position, SlotLog, newest_covered};
-use ramlet_store::{Pull, Store, StoreUrl, nonce};
+use ramlet_store::{Pull, Store, StoreUrl, nonce, settle_shards, shard_count};
 use serde::{Deserialize, Serialize};
 
 use super::PATIENCE;
+use super::shards::{Directory, Places, choose};
 use crate::args::NodeRole;
 use crate::output::say;
 use crate::serve_settings::StoreSettings;
@@ -37,6 +38,9 @@ pub(super) struct State {
     /// Of this node, from its first start on.
     #[serde(default)]
     pub node: String,
+    /// Of a divided store: which shard this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u32>,
     /// Of a directory that is being filled: the backup. Its slot means nothing yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filling: Option<u64>,
@@ -64,6 +68,9 @@ pub struct Prepared {
     pub(super) keep: usize,
     pub(super) takeover_after: Duration,
     pub(super) cards: Reservation,
+    /// Where the store is divided: all shards, and the own one.
+    pub(super) places: Option<Places>,
+    pub(super) shard: Option<u32>,
 }
 
 /// Opens the store and fills the directory, where it is empty. Before the engine opens it.
@@ -89,17 +96,43 @@ pub fn prepare(
         }
         NodeRole::Reader => store.must_be_ours()?,
     }
+    let shards = shards_of(&store, settings)?;
+    let state = state::read::<State>(dir, STATE)?;
+    let node = state
+        .as_ref()
+        .map(|state| state.node.clone())
+        .filter(|node| !node.is_empty())
+        .unwrap_or_else(nonce);
+    let places = match shards {
+        1 => None,
+        _ => {
+            let wanted = wanted_shard(settings, dir, state.as_ref())?;
+            Some(choose(&store, shards, (&node, memory_bytes), wanted)?)
+        }
+    };
+    let store = match &places {
+        None => store,
+        Some(places) => {
+            let own = places.stores[places.own as usize].clone();
+            match role {
+                NodeRole::Reader => own.must_be_ours()?,
+                NodeRole::Auto | NodeRole::Writer => own.claim()?,
+            }
+            say(format_args!("shard {} of {shards}", places.own));
+            own
+        }
+    };
     let id = store.id()?;
     // The log's entries are most of it; backups and the filling of a directory come beside.
     let memory = ledger.consumer("store", ledger.limit());
-    let cards = memory.reserve(CARDS_BYTES)?;
+    let cards = memory.reserve(CARDS_BYTES * u64::from(shards))?;
     let mut prepared = Prepared {
         log: SlotLog::new(store, &memory, PATIENCE)?,
         memory,
         role,
         dir: dir.to_owned(),
         id,
-        node: nonce(),
+        node,
         memory_bytes,
         position: Position::default(),
         changes: 0,
@@ -108,12 +141,47 @@ pub fn prepare(
         keep: settings.keep,
         takeover_after: settings.takeover_after,
         cards,
+        shard: places.as_ref().map(|places| places.own),
+        places,
     };
     prepared.fill()?;
     Ok(prepared)
 }
 
+/// Into how many shards the store is divided; says it where this is the first node.
+fn shards_of(store: &Store, settings: &StoreSettings) -> Result<u32> {
+    let shards = match settings.role {
+        NodeRole::Reader => shard_count(store)?.unwrap_or(1),
+        NodeRole::Auto | NodeRole::Writer => settle_shards(store, settings.shards)?,
+    };
+    if let Some(wanted) = settings.shards.filter(|wanted| *wanted != shards) {
+        bail!("--shards {wanted}: {store} has {shards} since its beginning, which stays so. Another number is another store");
+    }
+    if let Some(shard) = settings.shard.filter(|shard| *shard >= shards) {
+        bail!("--shard {shard}: {store} has {shards}, from 0 to {}", shards - 1);
+    }
+    Ok(shards)
+}
+
+/// The shard that a node is to hold, as its flag or its directory says.
+fn wanted_shard(settings: &StoreSettings, dir: &Path, state: Option<&State>) -> Result<Option<u32>> {
+    let held = state.and_then(|state| state.shard);
+    match (settings.shard, held) {
+        (Some(wanted), Some(held)) if wanted != held => bail!(
+            "--shard {wanted}: {} holds shard {held}. Give the node an empty directory",
+            dir.display()
+        ),
+        (wanted, held) => Ok(wanted.or(held)),
+    }
+}
+
 impl Prepared {
+    /// The shards of a divided store.
+    pub fn directory(&mut self) -> Option<Arc<Directory>> {
+        let places = self.places.take()?;
+        Some(Directory::new(places, &self.node, self.takeover_after))
+    }
+
     fn store(&self) -> &Store {
         self.log.store()
     }
@@ -128,11 +196,6 @@ impl Prepared {
                 self.dir.display(),
                 self.store()
             );
-        }
-        if let Some(state) = &state
-            && !state.node.is_empty()
-        {
-            self.node.clone_from(&state.node);
         }
         let newest = newest_covered(self.store())?;
         match state {
@@ -156,6 +219,15 @@ impl Prepared {
             }
             None if self.has_data()? => {
                 let is_new = newest.is_none() && self.log.peek(1)?.is_none();
+                if let Some(places) = &self.places {
+                    bail!(
+                        "{} holds data, and {} is shard {} of {}: a divided store begins empty, and its collections are filled through the API",
+                        self.dir.display(),
+                        self.store(),
+                        places.own,
+                        places.stores.len()
+                    );
+                }
                 if self.role != NodeRole::Reader && is_new {
                     self.adopts = true;
                     return Ok(());
@@ -264,6 +336,7 @@ impl Prepared {
             &State {
                 store: self.id.clone(),
                 node: self.node.clone(),
+                shard: self.shard,
                 filling,
                 slot: self.position.slot,
                 epoch: self.position.epoch,

@@ -9,6 +9,7 @@
 
 mod directory;
 mod liveness;
+mod shards;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,6 +105,8 @@ pub struct NodeLog {
     dir: PathBuf,
     id: String,
     node: String,
+    /// Of a divided store.
+    shard: Option<u32>,
     memory_bytes: u64,
     /// Where other nodes and clients reach this one.
     url: OnceLock<String>,
@@ -139,6 +142,7 @@ impl NodeLog {
             dir: prepared.dir,
             id: prepared.id,
             node: prepared.node,
+            shard: prepared.shard,
             memory_bytes: prepared.memory_bytes,
             url: OnceLock::new(),
             backup_every: prepared.backup_every,
@@ -570,6 +574,7 @@ impl NodeLog {
         let state = State {
             store: self.id.clone(),
             node: self.node.clone(),
+            shard: self.shard,
             filling: None,
             slot: position.slot,
             epoch: position.epoch,

@@ -1,0 +1,448 @@
+//! One request to one shard, or to several at once.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Instant;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::{SHARD, Shards};
+use crate::answer::Answer;
+use crate::api_request::{ApiRequest, Incoming, RequestBody};
+use crate::app::App;
+use crate::auth::Grant;
+use crate::call::Call;
+use crate::changes::alone;
+use crate::error::{ApiError, ApiResult};
+use crate::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
+use crate::forwarder::{ForwardedRequest, NoAnswer, Room};
+use crate::growing_reservation::GrowingReservation;
+use crate::limits;
+use crate::node::{Node, SLOT, SLOT_MIN};
+use crate::out::{Form, Out};
+use crate::params::QueryParams;
+use crate::route::Route;
+use crate::routes::routes;
+
+/// A request that is about several shards, without its body.
+pub struct Divided {
+    pub app: Arc<App>,
+    pub node: Arc<Node>,
+    pub route: &'static Route,
+    pub params: Vec<(String, String)>,
+    /// Behind the question mark.
+    pub query: String,
+    pub grant: Grant,
+    pub form: Form,
+    /// Who asks.
+    headers: HeaderMap,
+    /// The slot of each shard that a read waits for.
+    slots: Vec<u64>,
+    pub start: Instant,
+    pub deadline: Instant,
+    /// What the body and what comes of it hold.
+    _held: (Arc<GrowingReservation>, GrowingReservation),
+}
+
+/// A request to one shard.
+pub struct Ask {
+    pub route: &'static Route,
+    pub params: Vec<(String, String)>,
+    pub query: String,
+    pub body: Bytes,
+}
+
+/// The answer of one shard.
+pub struct Part {
+    json: Vec<u8>,
+    _held: Held,
+}
+
+enum Held {
+    Here(#[expect(dead_code, reason = "held")] GrowingReservation),
+    There(#[expect(dead_code, reason = "held")] Arc<Mutex<GrowingReservation>>),
+}
+
+impl Part {
+    /// The `result`.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> ApiResult<T> {
+        let envelope: Envelope<'a> = serde_json::from_slice(&self.json).map_err(ApiError::internal)?;
+        let result = envelope
+            .result
+            .ok_or_else(|| ApiError::internal("a shard's answer without a result"))?;
+        serde_json::from_str(result.get()).map_err(ApiError::internal)
+    }
+}
+
+/// A route of the table.
+pub fn route(method: &str, path: &str) -> ApiResult<&'static Route> {
+    let mut all = routes().iter();
+    all.find(|route| route.method == method && route.path == path)
+        .ok_or_else(|| ApiError::internal(format!("there is no route {method} {path}")))
+}
+
+impl Divided {
+    /// The request, and its body as JSON.
+    pub async fn new(node: &Arc<Node>, route: &'static Route, mut call: Call) -> ApiResult<(Divided, Bytes)> {
+        let incoming = &call.request.incoming;
+        let mut headers = HeaderMap::new();
+        for name in PASSED {
+            if let Some(value) = incoming.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut query = query_of(&call);
+        if call.request.query.is_consistent && incoming.query.is_empty() {
+            // A message says it in a field of its own.
+            if !query.is_empty() {
+                query.push('&');
+            }
+            query.push_str("consistency=majority");
+        }
+        let slots = match (&node.shards, incoming.headers.get(SLOT_MIN)) {
+            (Some(shards), Some(asked)) => slots_of(asked, shards.count())?,
+            _ => Vec::new(),
+        };
+        let (body, text) = body_of(&mut call).await?;
+        let divided = Divided {
+            params: call.request.params().to_vec(),
+            query,
+            form: call.request.form,
+            headers,
+            slots,
+            start: call.request.start,
+            deadline: call.request.deadline(),
+            app: call.app,
+            node: node.clone(),
+            route,
+            grant: call.admitted.grant,
+            _held: (call.admitted.held, text),
+        };
+        Ok((divided, body))
+    }
+
+    pub fn shards(&self) -> &Shards {
+        self.node.shards.as_ref().expect("only where collections are divided")
+    }
+
+    pub fn count(&self) -> u32 {
+        self.shards().count()
+    }
+
+    pub fn all(&self) -> std::ops::Range<u32> {
+        0..self.count()
+    }
+
+    /// The collection that the path names.
+    pub fn collection(&self) -> &str {
+        let named = self.params.iter().find(|(name, _)| name == "collection");
+        named.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// The request itself, with this body.
+    pub fn same(&self, body: impl Into<Bytes>) -> Ask {
+        Ask {
+            route: self.route,
+            params: self.params.clone(),
+            query: self.query.clone(),
+            body: body.into(),
+        }
+    }
+
+    /// A read of a collection by another route.
+    pub fn other(&self, (method, path): (&str, &str), collection: &str, body: impl Into<Bytes>) -> ApiResult<Ask> {
+        Ok(Ask {
+            route: route(method, path)?,
+            params: vec![("collection".to_owned(), collection.to_owned())],
+            query: self.query.clone(),
+            body: body.into(),
+        })
+    }
+
+    /// The answer of shard 0.
+    pub async fn first(&self, body: Bytes) -> ApiResult<Answer> {
+        let part = self.ask(0, self.same(body)).await?;
+        let mut out = self.out();
+        out.raw(part.read::<&serde_json::value::RawValue>()?.get());
+        Ok(Answer::Json(out))
+    }
+
+    /// An answer that begins its `result`.
+    pub fn out(&self) -> Out {
+        Out::new(&self.app.responses)
+    }
+
+    /// An answer whose points stand in the form that is asked for.
+    pub fn points_out(&self) -> Out {
+        let mut out = Out::within(GrowingReservation::default(), 0, self.form, &self.app.responses);
+        out.raw("{\"result\":");
+        out
+    }
+
+    pub fn answer<T: serde::Serialize + ?Sized>(&self, result: &T) -> ApiResult<Answer> {
+        let mut out = self.out();
+        out.value(result);
+        Ok(Answer::Json(out))
+    }
+
+    /// Bytes for what answers are made into.
+    pub fn hold(&self, bytes: u64) -> ApiResult<GrowingReservation> {
+        let mut held = GrowingReservation::default();
+        held.at_least(bytes, &self.shards().gathered)?;
+        Ok(held)
+    }
+
+    /// Asks several shards at once. The first of their errors, in the order of the shards, is the error.
+    pub async fn ask_some(&self, asks: Vec<(u32, Ask)>) -> ApiResult<Vec<(u32, Part)>> {
+        let each = asks.into_iter().map(|(shard, ask)| async move {
+            let part = self.ask(shard, ask).await;
+            part.map(|part| (shard, part))
+        });
+        at_once(each.collect()).await.into_iter().collect()
+    }
+
+    /// Asks all shards the same.
+    pub async fn ask_all(&self, ask: impl Fn() -> ApiResult<Ask>) -> ApiResult<Vec<(u32, Part)>> {
+        let asks = self.all().map(|shard| ask().map(|ask| (shard, ask)));
+        self.ask_some(asks.collect::<ApiResult<_>>()?).await
+    }
+
+    /// Asks one shard.
+    pub async fn ask(&self, shard: u32, ask: Ask) -> ApiResult<Part> {
+        match shard == self.shards().own {
+            true => self.ask_here(ask).await,
+            false => self.ask_there(shard, ask).await,
+        }
+    }
+
+    fn headers_for(&self, shard: u32, is_read: bool) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(SHARD, HeaderValue::from(shard));
+        if is_read {
+            let written = self.shards().written[shard as usize].load(Ordering::Acquire);
+            let asked = self.slots.get(shard as usize).copied().unwrap_or_default();
+            if written.max(asked) > 0 {
+                headers.insert(SLOT_MIN, HeaderValue::from(written.max(asked)));
+            }
+        }
+        headers
+    }
+
+    async fn ask_here(&self, ask: Ask) -> ApiResult<Part> {
+        let Ask {
+            route,
+            params,
+            query,
+            body,
+        } = ask;
+        let named = params.iter().find(|(name, _)| name == "collection");
+        self.grant
+            .check(route.access, named.map(|(_, name)| name.as_str()))?;
+        // At once or not at all: the request that this one is of holds memory.
+        let mut held = GrowingReservation::default();
+        held.at_least(route.body.after(&body), &self.app.requests)?;
+        let (is_read, shard) = (route.access.reads(), self.shards().own);
+        let incoming = Incoming {
+            query: query.clone(),
+            headers: self.headers_for(shard, is_read),
+            ..Incoming::default()
+        };
+        let written = incoming.written.clone();
+        let given = (RequestBody::Json(body), Form::WholeJson);
+        let request = ApiRequest::new(params, QueryParams::parse(&query)?, given, self.start).with(incoming);
+        let call = Call::new(self.app.clone(), request, (self.grant.clone(), held));
+        let answer = alone(&self.node, route, call).await.map_err(|e| told(shard, e))?;
+        if !is_read {
+            let slot = self.node.log.status().slot;
+            self.shards()
+                .note_written(shard, slot.max(written.load(Ordering::Acquire)));
+        }
+        let Answer::Json(out) = answer else {
+            return Err(ApiError::internal("a shard's answer that is no JSON"));
+        };
+        let (mut json, _, held) = out.into_parts()?;
+        json.push(b'}');
+        Ok(Part {
+            json,
+            _held: Held::Here(held),
+        })
+    }
+
+    async fn ask_there(&self, shard: u32, ask: Ask) -> ApiResult<Part> {
+        let (shards, is_read) = (self.shards(), ask.route.access.reads());
+        let nodes = shards.nodes(shard, is_read);
+        let mut failed = None;
+        for (at, node) in nodes.iter().enumerate() {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let timeout = match is_read && at + 1 < nodes.len() {
+                true => left.min(limits::SHARD_READ_WAIT),
+                false => left + limits::FORWARD_GRACE,
+            };
+            let held = Arc::new(Mutex::new(GrowingReservation::default()));
+            let request = ForwardedRequest {
+                method: ask.route.method,
+                url: url_of(&node.url, ask.route, &ask.params, &ask.query),
+                headers: self.headers_for(shard, is_read),
+                body: ask.body.clone(),
+                timeout,
+                answer_bytes_max: limits::RESPONSE_BYTES,
+                room: Some(self.room(held.clone())),
+            };
+            let Some(lanes) = &shards.lanes[shard as usize] else {
+                return Err(ApiError::internal("a lane to this node itself"));
+            };
+            let answer = tokio::select! {
+                answer = lanes[usize::from(!is_read)].send(request) => answer,
+                why = shards.replaced(shard, node, is_read) => Err(NoAnswer::Lost(why)),
+            };
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(NoAnswer::Busy) => {
+                    let what = format!("Busy: too many requests wait to be sent to shard {shard}");
+                    return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, what));
+                }
+                Err(NoAnswer::TooLong(why)) => {
+                    return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+                }
+                Err(NoAnswer::NotReached(why)) => {
+                    shards.note_silent(&node.url);
+                    failed = Some(away(shard, format_args!("{} isn't reached: {why}", node.url)));
+                    continue;
+                }
+                Err(NoAnswer::Lost(why)) => {
+                    shards.note_silent(&node.url);
+                    let lost = match is_read {
+                        true => away(shard, format_args!("{} didn't answer: {why}", node.url)),
+                        false => away(
+                            shard,
+                            format_args!(
+                                "{} didn't answer, whether the write is done there isn't known: {why}",
+                                node.url
+                            ),
+                        ),
+                    };
+                    match is_read {
+                        true => failed = Some(lost),
+                        // Another node would send it to the same owner.
+                        false => return Err(lost),
+                    }
+                    continue;
+                }
+            };
+            let status = StatusCode::from_u16(answer.status).map_err(ApiError::internal)?;
+            if status.is_success() {
+                if !is_read && let Some(slot) = number(&answer.headers, &SLOT) {
+                    shards.note_written(shard, slot);
+                }
+                return Ok(Part {
+                    json: answer.body,
+                    _held: Held::There(held),
+                });
+            }
+            let e = refused_there(shard, status, &answer.headers, &answer.body);
+            // It holds another shard by now, or can't answer for the moment.
+            if status != StatusCode::MISDIRECTED_REQUEST && status != StatusCode::SERVICE_UNAVAILABLE {
+                return Err(e);
+            }
+            failed = Some(e);
+        }
+        if failed.is_none() {
+            shards.map.look();
+        }
+        Err(failed.unwrap_or_else(|| away(shard, format_args!("no node holds it now"))))
+    }
+
+    /// Memory for an answer and what is made of it, as it comes.
+    fn room(&self, held: Arc<Mutex<GrowingReservation>>) -> Room {
+        let from = self.shards().gathered.clone();
+        Arc::new(move |bytes| {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = bytes * limits::GATHERED_OF_TEXT;
+            held.at_least(all, &from).map_err(|e| {
+                format!("the answers of shards don't fit: {e}. Ask for fewer points (limit), or for less of each")
+            })
+        })
+    }
+}
+
+/// `12,9,33`: a slot of each shard.
+fn slots_of(asked: &HeaderValue, shards: u32) -> ApiResult<Vec<u64>> {
+    let slots = asked
+        .to_str()
+        .ok()
+        .and_then(|text| text.split(',').map(|slot| slot.trim().parse::<u64>().ok()).collect());
+    match slots {
+        Some(slots) if Vec::len(&slots) == shards as usize => Ok(slots),
+        _ => Err(ApiError::wrong_input(format!(
+            "{SLOT_MIN} has a slot of each of the {shards} shards, as ramlet-slot of an answer has them"
+        ))),
+    }
+}
+
+/// 503 with the shard that nobody answers for.
+fn away(shard: u32, why: std::fmt::Arguments<'_>) -> ApiError {
+    ApiError {
+        retry_after: Some(limits::RETRY_AFTER_SECONDS),
+        ..ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("Shard {shard} doesn't answer: {why}"),
+        )
+    }
+}
+
+/// What is wrong with the request is wrong at all shards; any other error is one shard's.
+fn told(shard: u32, e: ApiError) -> ApiError {
+    match e.status.is_server_error() {
+        false => e,
+        true => ApiError {
+            message: format!("Shard {shard}: {}", e.message),
+            ..e
+        },
+    }
+}
+
+fn refused_there(shard: u32, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
+    let said = serde_json::from_slice::<Envelope<'_>>(body).ok();
+    let said = said.and_then(|envelope| serde_json::from_str::<Failed>(envelope.status?.get()).ok());
+    let message = said.map_or_else(|| format!("the node answered {status}"), |failed| failed.error);
+    // The route is known here, so what isn't there is the collection or the point.
+    let status = match status {
+        StatusCode::MISDIRECTED_REQUEST => StatusCode::SERVICE_UNAVAILABLE,
+        status => status,
+    };
+    let e = ApiError {
+        retry_after: number(headers, &header::RETRY_AFTER).map(|seconds| seconds as u32),
+        ..ApiError::new(status, message)
+    };
+    told(shard, e)
+}
+
+/// Runs all of them at once, and waits for all.
+pub async fn at_once<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut futures: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        let mut is_ready = true;
+        for (future, done) in futures.iter_mut().zip(&mut done) {
+            if done.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(output) => *done = Some(output),
+                    Poll::Pending => is_ready = false,
+                }
+            }
+        }
+        match is_ready {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+

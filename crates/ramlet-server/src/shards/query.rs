@@ -1,0 +1,786 @@
+//! Queries over shards.
+//!
+//! Each stage without prefetches is asked of all shards, and its lists are merged: a score says how a point stands to the query, whatever other points there are.
+//! Where lists meet, the stage above is done as one node does it. Fusion is done here, over the merged lists. Any other stage is asked of the shards once more, each
+//! with the points that are its own: as a prefetch by their ids.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ramlet::{
+    Collection, CollectionConfig, Direction, Distance, Modifier, PointId, Prefetch, QueryKind, QueryRequest,
+    RecommendStrategy, fused,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::answers::{By, Point, Rank, WirePoint, merged, write_list};
+use super::ask::{Ask, Divided, Part, at_once};
+use super::filters;
+use super::ids::divided;
+use super::points::{dress, no_keys, retrieve};
+use super::samples::{Chance, sample};
+use super::{Form, refused};
+use crate::answer::Answer;
+use crate::error::{ApiError, ApiResult};
+use crate::growing_reservation::GrowingReservation;
+use crate::limits;
+use crate::wire::query::{IntoQuery, WireDiscoverRequest, WireQueryRequest, WireRecommendRequest, WireSearchRequest};
+
+const QUERY: (&str, &str) = ("POST", "/collections/{collection}/points/query");
+const QUERIES: (&str, &str) = ("POST", "/collections/{collection}/points/query/batch");
+/// Bytes of a point of a list without payload and vectors.
+const POINT_BYTES: u64 = 2 * size_of::<Point>() as u64;
+
+type Object = Map<String, Value>;
+
+/// A query as it came: as the engine reads it, and as JSON of the query API.
+pub struct Query {
+    pub typed: QueryRequest,
+    pub raw: Object,
+}
+
+fn typed<'a, T: IntoQuery + Deserialize<'a>>(json: &'a str) -> ApiResult<QueryRequest> {
+    let wire: T = serde_json::from_str(json).map_err(ApiError::format)?;
+    no_keys(&wire.shards())?;
+    wire.into_query()
+}
+
+impl Query {
+    pub fn read(form: Form, json: &str) -> ApiResult<Query> {
+        let typed = match form {
+            Form::Query => typed::<WireQueryRequest>(json)?,
+            Form::Search => typed::<WireSearchRequest>(json)?,
+            Form::Recommend => typed::<WireRecommendRequest>(json)?,
+            Form::Discover => typed::<WireDiscoverRequest>(json)?,
+        };
+        let raw = serde_json::from_str(json).map_err(ApiError::format)?;
+        let raw = in_words_of_query(form, raw);
+        Ok(Query { typed, raw })
+    }
+}
+
+/// An older request as one of the query API.
+pub fn in_words_of_query(form: Form, mut raw: Object) -> Object {
+    for (theirs, ours) in [("with_vectors", "with_vector"), ("top", "limit")] {
+        if let Some(value) = raw.remove(theirs) {
+            raw.entry(ours).or_insert(value);
+        }
+    }
+    let mut moved = |names: &[&str]| -> Object {
+        let each = names.iter();
+        each.filter_map(|name| raw.remove_entry(*name).filter(|(_, value)| !value.is_null()))
+            .collect()
+    };
+    let query = match form {
+        Form::Query => return raw,
+        Form::Search => {
+            let mut vector = moved(&["vector"]).remove("vector").unwrap_or(Value::Null);
+            if let Some(named) = vector.as_object_mut()
+                && let Some(name) = named.remove("name")
+            {
+                raw.insert("using".to_owned(), name);
+                vector = named.remove("vector").unwrap_or(Value::Null);
+            }
+            json!({ "nearest": vector })
+        }
+        Form::Recommend => json!({ "recommend": moved(&["positive", "negative", "strategy"]) }),
+        Form::Discover => {
+            let mut fields = moved(&["target", "context"]);
+            match fields.contains_key("target") {
+                true => {
+                    fields.entry("context").or_insert_with(|| json!([]));
+                    json!({ "discover": fields })
+                }
+                false => json!({ "context": fields.remove("context").unwrap_or_else(|| json!([])) }),
+            }
+        }
+    };
+    raw.insert("query".to_owned(), query);
+    raw
+}
+
+/// The points of a shard's answer.
+pub fn points_of(part: &Part) -> ApiResult<Vec<WirePoint<'_>>> {
+    #[derive(Deserialize)]
+    struct Points<'a> {
+        #[serde(borrow)]
+        points: Vec<WirePoint<'a>>,
+    }
+    Ok(part.read::<Points<'_>>()?.points)
+}
+
+/// `POST /points/query`, and the older routes.
+pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
+    let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
+    let json = std::str::from_utf8(body).map_err(ApiError::format)?;
+    let points = Run::new(asked, Query::read(form, json)?).await?.points().await?;
+    let mut out = asked.points_out();
+    let (before, behind) = around(form);
+    out.raw(before);
+    write_list(points, &mut out, Point::write_hit)?;
+    out.raw(behind);
+    Ok(Answer::Json(out))
+}
+
+fn around(form: Form) -> (&'static str, &'static str) {
+    match form {
+        Form::Query => ("{\"points\":", "}"),
+        _ => ("", ""),
+    }
+}
+
+/// Several of them.
+pub async fn batch(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
+    #[derive(Deserialize)]
+    struct Batch<'a> {
+        #[serde(borrow)]
+        searches: Vec<&'a RawValue>,
+    }
+    let _trees = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
+    let Batch { searches } = serde_json::from_slice(body).map_err(ApiError::format)?;
+    if searches.len() > limits::SEARCHES_MAX {
+        let what = format!(
+            "has {} elements, at most {} are taken",
+            searches.len(),
+            limits::SEARCHES_MAX
+        );
+        return Err(ApiError::validation("searches", what));
+    }
+    let mut queries = Vec::with_capacity(searches.len());
+    for (at, json) in searches.iter().enumerate() {
+        let within = |e: ApiError| e.within(format_args!("searches[{at}]"));
+        queries.push(Query::read(form, json.get()).map_err(within)?);
+    }
+    let mut runs = Vec::with_capacity(queries.len());
+    for query in queries {
+        runs.push(Run::new(asked, query).await?);
+    }
+    let lists = match runs.iter().all(Run::is_one_list) {
+        true => together(asked, &runs).await?,
+        false => {
+            let mut lists = Vec::with_capacity(runs.len());
+            for some in runs.chunks(limits::SHARD_SEARCHES) {
+                for list in at_once(some.iter().map(Run::points).collect()).await {
+                    lists.push(list?);
+                }
+            }
+            lists
+        }
+    };
+    let mut out = asked.points_out();
+    let (before, behind) = around(form);
+    let mut list = out.open_list();
+    for points in lists {
+        list.item(|out| {
+            out.raw(before);
+            let written = write_list(points, out, Point::write_hit);
+            out.raw(behind);
+            written
+        })?;
+    }
+    list.close();
+    Ok(Answer::Json(out))
+}
+
+/// Searches of one stage each: every shard is asked all of them at once.
+async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>>> {
+    #[derive(Deserialize)]
+    struct Points<'a> {
+        #[serde(borrow)]
+        points: Vec<WirePoint<'a>>,
+    }
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let searches: Vec<Object> = runs.iter().map(Run::one_list).collect();
+    let body = json!({ "searches": searches }).to_string();
+    let parts = asked
+        .ask_all(|| asked.other(QUERIES, asked.collection(), body.clone()))
+        .await?;
+    let mut answers = Vec::with_capacity(parts.len());
+    for (_, part) in &parts {
+        answers.push(part.read::<Vec<Points<'_>>>()?.into_iter());
+    }
+    let mut lists = Vec::with_capacity(runs.len());
+    for run in runs {
+        let each = answers.iter_mut().filter_map(Iterator::next);
+        let found = merged(each.map(|list| list.points).collect(), run.by(), run.most());
+        lists.push(run.behind_offset(found));
+    }
+    Ok(lists)
+}
+
+/// One level of the tree.
+#[derive(Clone, Copy)]
+struct Stage<'s> {
+    raw: &'s Object,
+    prefetch: &'s [Prefetch],
+    query: Option<&'s QueryKind>,
+    using: &'s str,
+    score_threshold: Option<f32>,
+    most: usize,
+}
+
+impl<'s> Stage<'s> {
+    fn of_prefetch(raw: &'s Object, typed: &'s Prefetch) -> Stage<'s> {
+        Stage {
+            raw,
+            prefetch: &typed.prefetch,
+            query: typed.query.as_ref(),
+            using: &typed.using,
+            score_threshold: typed.score_threshold,
+            most: typed.limit,
+        }
+    }
+
+    fn prefetches(self) -> impl Iterator<Item = Stage<'s>> {
+        let raw = objects(self.raw.get("prefetch")).into_iter();
+        raw.zip(self.prefetch)
+            .map(|(raw, typed)| Stage::of_prefetch(raw, typed))
+    }
+
+    /// Its own fields that a shard is asked by.
+    fn body(self) -> Object {
+        const OWN: [&str; 5] = ["query", "using", "params", "recall", "score_threshold"];
+        let each = OWN.iter();
+        each.filter_map(|name| Some(((*name).to_owned(), self.raw.get(*name)?.clone())))
+            .collect()
+    }
+}
+
+/// One object stands for a list of it.
+fn objects(value: Option<&Value>) -> Vec<&Object> {
+    match value {
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).collect(),
+        Some(Value::Object(one)) => vec![one],
+        _ => Vec::new(),
+    }
+}
+
+fn objects_mut(value: Option<&mut Value>) -> Vec<&mut Object> {
+    match value {
+        Some(Value::Array(list)) => list.iter_mut().filter_map(Value::as_object_mut).collect(),
+        Some(Value::Object(one)) => vec![one],
+        _ => Vec::new(),
+    }
+}
+
+/// A query under way.
+pub struct Run<'a> {
+    asked: &'a Divided,
+    config: Arc<CollectionConfig>,
+    pub query: Query,
+    /// Points that the query names: none of them is a hit.
+    excluded: Vec<PointId>,
+    /// Beside the query's own filter.
+    pub more: Option<Value>,
+}
+
+impl<'a> Run<'a> {
+    /// Checks a query, and looks up the vectors of the points that it names.
+    pub async fn new(asked: &'a Divided, mut query: Query) -> ApiResult<Run<'a>> {
+        let collection: Arc<Collection> = asked.app.collection(asked.collection()).await?;
+        collection.check_query(&query.typed)?;
+        let config = Arc::new(collection.config());
+        if query.typed.params.explain {
+            return Err(refused("`params.explain`"));
+        }
+        if query.typed.highlight.is_some() && !query.typed.prefetch.is_empty() {
+            return Err(refused("`highlight` of a query with prefetches"));
+        }
+        let typed = &query.typed;
+        check_stage(&config, (typed.query.as_ref(), &typed.using), &typed.prefetch)?;
+        let excluded = look_up(asked, &mut query.raw).await?;
+        Ok(Run {
+            asked,
+            config,
+            query,
+            excluded,
+            more: None,
+        })
+    }
+
+    /// The same query with other numbers and another filter: of another part of the same work.
+    pub fn again(&self, limit: usize, more: Option<Value>) -> Run<'a> {
+        let mut typed = self.query.typed.clone();
+        (typed.limit, typed.offset) = (limit, 0);
+        Run {
+            asked: self.asked,
+            config: self.config.clone(),
+            query: Query {
+                typed,
+                raw: self.query.raw.clone(),
+            },
+            excluded: self.excluded.clone(),
+            more,
+        }
+    }
+
+    fn root(&self) -> Stage<'_> {
+        let typed = &self.query.typed;
+        Stage {
+            raw: &self.query.raw,
+            prefetch: &typed.prefetch,
+            query: typed.query.as_ref(),
+            using: &typed.using,
+            score_threshold: typed.score_threshold,
+            most: self.most(),
+        }
+    }
+
+    /// Chance has no order that one could skip in.
+    fn skipped(&self) -> usize {
+        match (&self.query.typed.query, self.query.typed.prefetch.is_empty()) {
+            (Some(QueryKind::SampleRandom), true) => 0,
+            _ => self.query.typed.offset,
+        }
+    }
+
+    fn most(&self) -> usize {
+        self.query.typed.limit.saturating_add(self.skipped())
+    }
+
+    fn behind_offset(&self, mut points: Vec<Point>) -> Vec<Point> {
+        points.drain(..self.skipped().min(points.len()));
+        points
+    }
+
+    /// What is shown of its points.
+    fn shown(&self) -> (Option<&Value>, Option<&Value>) {
+        let raw = &self.query.raw;
+        (raw.get("with_payload"), raw.get("with_vector"))
+    }
+
+    fn filters(&self) -> Vec<&Value> {
+        self.more.iter().chain(self.query.raw.get("filter")).collect()
+    }
+
+    /// The points of the answer.
+    pub async fn points(&self) -> ApiResult<Vec<Point>> {
+        let root = self.root();
+        let filters = self.filters();
+        let found = self.stage(root, filters, true).await?;
+        let found = self.behind_offset(found);
+        match root.query {
+            Some(QueryKind::Fusion(_)) => dress(self.asked, found, self.shown()).await,
+            _ => Ok(found),
+        }
+    }
+
+    /// Whether it takes one list of each shard.
+    fn is_one_list(&self) -> bool {
+        let typed = &self.query.typed;
+        typed.prefetch.is_empty() && !matches!(typed.query, Some(QueryKind::SampleRandom))
+    }
+
+    fn one_list(&self) -> Object {
+        self.leaf_body(self.root(), &self.filters(), true)
+    }
+
+    fn by(&self) -> By {
+        self.by_of(self.root())
+    }
+
+    fn by_of(&self, stage: Stage<'_>) -> By {
+        match stage.query {
+            None | Some(QueryKind::SampleRandom) => By::Id,
+            Some(QueryKind::OrderBy(order)) => By::Value {
+                descending: order.direction == Direction::Desc,
+            },
+            Some(
+                QueryKind::Nearest(_)
+                | QueryKind::NearestWithMmr { .. }
+                | QueryKind::Recommend {
+                    strategy: RecommendStrategy::AverageVector,
+                    ..
+                },
+            ) => {
+                let params = self.config.vectors.get(stage.using);
+                match params.map(|params| params.distance) {
+                    Some(Distance::Euclid | Distance::Manhattan) => By::Distance,
+                    _ => By::Score,
+                }
+            }
+            Some(_) => By::Score,
+        }
+    }
+
+    fn leaf_body(&self, stage: Stage<'_>, filters: &[&Value], shows: bool) -> Object {
+        let mut body = stage.body();
+        if let Some(filter) = filters::merged(filters, Vec::new(), &self.excluded) {
+            body.insert("filter".to_owned(), filter);
+        }
+        self.finish(&mut body, stage.most, shows);
+        body
+    }
+
+    fn finish(&self, body: &mut Object, most: usize, shows: bool) {
+        body.insert("limit".to_owned(), json!(most));
+        if shows {
+            for name in ["with_payload", "with_vector", "highlight"] {
+                if let Some(value) = self.query.raw.get(name) {
+                    body.insert(name.to_owned(), value.clone());
+                }
+            }
+        }
+    }
+
+    /// Points of a stage, best first. `filters`: those of this level and of all above. `shows`: with what the answer shows of them.
+    fn stage<'s>(
+        &'s self,
+        stage: Stage<'s>,
+        filters: Vec<&'s Value>,
+        shows: bool,
+    ) -> Pin<Box<dyn Future<Output = ApiResult<Vec<Point>>> + Send + 's>> {
+        Box::pin(async move {
+            if stage.prefetch.is_empty() {
+                return self.leaf(stage, &filters, shows).await;
+            }
+            let each = stage.prefetches().map(|prefetch| {
+                let mut filters = filters.clone();
+                filters.extend(prefetch.raw.get("filter"));
+                self.stage(prefetch, filters, false)
+            });
+            let mut lists = Vec::with_capacity(stage.prefetch.len());
+            for (list, prefetch) in at_once(each.collect()).await.into_iter().zip(stage.prefetches()) {
+                lists.push(ranks(list?, prefetch));
+            }
+            let _held = self.hold_points(lists.iter().map(Vec::len).sum())?;
+            match stage.query {
+                Some(QueryKind::Fusion(fusion)) => {
+                    let lists: Vec<&[Rank]> = lists.iter().map(|list| &list[..]).collect();
+                    let mut found = fused(fusion, &lists)?;
+                    if let Some(least) = stage.score_threshold {
+                        found.retain(|rank| rank.score >= least);
+                    }
+                    found.truncate(stage.most);
+                    Ok(found.into_iter().map(Point::bare).collect())
+                }
+                Some(QueryKind::Formula(_)) => self.formula(stage, &lists, shows).await,
+                _ => self.among(stage, &filters, &lists, shows).await,
+            }
+        })
+    }
+
+    fn hold_points(&self, points: usize) -> ApiResult<GrowingReservation> {
+        self.asked.hold(points as u64 * POINT_BYTES)
+    }
+
+    async fn leaf(&self, stage: Stage<'_>, filters: &[&Value], shows: bool) -> ApiResult<Vec<Point>> {
+        let body = self.leaf_body(stage, filters, shows);
+        if let Some(QueryKind::SampleRandom) = stage.query {
+            let filter = body.get("filter").cloned();
+            return sample(self.asked, filter.as_ref(), body, stage.most).await;
+        }
+        let body = Value::Object(body).to_string();
+        let asks = self.asked.all().map(|shard| {
+            let ask = self.asked.other(QUERY, self.asked.collection(), body.clone());
+            ask.map(|ask| (shard, ask))
+        });
+        self.gather(stage, asks.collect::<ApiResult<_>>()?).await
+    }
+
+    async fn gather(&self, stage: Stage<'_>, asks: Vec<(u32, Ask)>) -> ApiResult<Vec<Point>> {
+        let parts = self.asked.ask_some(asks).await?;
+        let mut lists = Vec::with_capacity(parts.len());
+        for (_, part) in &parts {
+            lists.push(points_of(part)?);
+        }
+        Ok(merged(lists, self.by_of(stage), stage.most))
+    }
+
+    /// The points of lists, in the order of the stage's query: each shard orders those that it has.
+    async fn among(
+        &self,
+        stage: Stage<'_>,
+        filters: &[&Value],
+        lists: &[Vec<Rank>],
+        shows: bool,
+    ) -> ApiResult<Vec<Point>> {
+        let mut ids: Vec<PointId> = lists.iter().flatten().map(|rank| rank.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if let Some(QueryKind::SampleRandom) = stage.query {
+            Chance::new().shuffle(&mut ids);
+            ids.truncate(stage.most);
+        }
+        // What must hold was asked of them below; alternatives are more below than here.
+        let filter = filters::merged(filters, Vec::new(), &[]);
+        let mut asks = Vec::new();
+        for (shard, ids) in (0..).zip(divided(ids, self.asked.count())) {
+            if ids.is_empty() {
+                continue;
+            }
+            let mut body = stage.body();
+            body.insert("prefetch".to_owned(), by_ids(&ids, Object::new()));
+            if let Some(filter) = &filter {
+                body.insert("filter".to_owned(), filter.clone());
+            }
+            self.finish(&mut body, stage.most, shows);
+            let body = Value::Object(body).to_string();
+            asks.push((shard, self.asked.other(QUERY, self.asked.collection(), body)?));
+        }
+        let mut found = self.gather(stage, asks).await?;
+        if let Some(QueryKind::SampleRandom) = stage.query {
+            Chance::new().shuffle(&mut found);
+        }
+        Ok(found)
+    }
+
+    /// A formula of the scores of lists: each shard scores the points that it has once more, by the queries of the lists.
+    async fn formula(&self, stage: Stage<'_>, lists: &[Vec<Rank>], shows: bool) -> ApiResult<Vec<Point>> {
+        let count = self.asked.count();
+        let by_list: Vec<Vec<Vec<PointId>>> = lists
+            .iter()
+            .map(|list| divided(list.iter().map(|rank| rank.id), count))
+            .collect();
+        let mut asks = Vec::new();
+        for shard in self.asked.all() {
+            let own = by_list.iter().map(|parts| &parts[shard as usize]);
+            if own.clone().all(|ids| ids.is_empty()) {
+                continue;
+            }
+            let prefetch = stage
+                .prefetches()
+                .zip(own)
+                .map(|(prefetch, ids)| by_ids(ids, prefetch.body()));
+            let mut body = stage.body();
+            body.insert("prefetch".to_owned(), Value::Array(prefetch.collect()));
+            self.finish(&mut body, stage.most, shows);
+            let body = Value::Object(body).to_string();
+            asks.push((shard, self.asked.other(QUERY, self.asked.collection(), body)?));
+        }
+        self.gather(stage, asks).await
+    }
+}
+
+/// A prefetch of just these points.
+fn by_ids(ids: &[PointId], mut body: Object) -> Value {
+    body.insert("filter".to_owned(), json!({ "must": [{ "has_id": ids }] }));
+    body.insert("limit".to_owned(), json!(ids.len().max(1)));
+    Value::Object(body)
+}
+
+/// A prefetch's list, for the stage above.
+fn ranks(points: Vec<Point>, stage: Stage<'_>) -> Vec<Rank> {
+    let is_plain = matches!(
+        stage.query,
+        None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom)
+    );
+    let rank = |point: &Point| match is_plain {
+        // Nothing scored it.
+        true => Rank {
+            score: 1.0,
+            ..point.rank()
+        },
+        false => point.rank(),
+    };
+    points.iter().map(rank).collect()
+}
+
+/// Refuses what shards can't do together.
+fn check_stage(
+    config: &CollectionConfig,
+    (query, using): (Option<&QueryKind>, &str),
+    prefetch: &[Prefetch],
+) -> ApiResult<()> {
+    let sparse = config.sparse_vectors.get(using);
+    let weighs = sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf));
+    match query {
+        Some(QueryKind::NearestWithMmr { .. }) => return Err(refused("`mmr`")),
+        Some(QueryKind::Text(_)) => return Err(refused("a text query (BM25)")),
+        Some(QueryKind::Formula(_)) => {
+            let merges = |one: &Prefetch| {
+                matches!(one.query, Some(QueryKind::Fusion(_) | QueryKind::Formula(_)))
+            };
+            if prefetch.iter().any(merges) {
+                return Err(refused("a formula over a fusion or over another formula"));
+            }
+        }
+        Some(QueryKind::OrderBy(_) | QueryKind::Fusion(_) | QueryKind::SampleRandom) | None => {}
+        Some(_) if weighs => {
+            return Err(refused(format_args!(
+                "a search of `{using}`, whose weights are by the IDF modifier,"
+            )));
+        }
+        Some(_) => {}
+    }
+    prefetch
+        .iter()
+        .try_for_each(|one| check_stage(config, (one.query.as_ref(), &one.using), &one.prefetch))
+}
+
+/// The places of a query where a vector stands, or the id of a point that has it.
+fn inputs(query: Option<&mut Value>) -> Vec<&mut Value> {
+    fn of_pairs<'v>(pairs: Option<&'v mut Value>, all: &mut Vec<&'v mut Value>) {
+        for pair in objects_mut(pairs) {
+            all.extend(pair.values_mut());
+        }
+    }
+    let mut all = Vec::new();
+    match query {
+        None => {}
+        Some(Value::Object(kinds)) => {
+            for (kind, of) in kinds.iter_mut() {
+                match (kind.as_str(), of) {
+                    ("nearest", of) => all.push(of),
+                    ("recommend", Value::Object(fields)) => {
+                        for (name, examples) in fields.iter_mut() {
+                            if let ("positive" | "negative", Value::Array(list)) = (name.as_str(), examples) {
+                                all.extend(list);
+                            }
+                        }
+                    }
+                    ("discover", Value::Object(fields)) => {
+                        for (name, of) in fields.iter_mut() {
+                            match name.as_str() {
+                                "target" => all.push(of),
+                                "context" => of_pairs(Some(of), &mut all),
+                                _ => {}
+                            }
+                        }
+                    }
+                    ("context", of) => of_pairs(Some(of), &mut all),
+                    ("relevance_feedback", Value::Object(fields)) => {
+                        for (name, of) in fields.iter_mut() {
+                            match name.as_str() {
+                                "target" => all.push(of),
+                                "feedback" => {
+                                    let items = objects_mut(Some(of)).into_iter();
+                                    all.extend(items.filter_map(|item| item.get_mut("example")));
+                                }
+                                _ => {}
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(of) => all.push(of),
+    }
+    all
+}
+
+fn id_of(input: &Value) -> Option<PointId> {
+    match input {
+        Value::Number(_) | Value::String(_) => serde_json::from_value(input.clone()).ok(),
+        _ => None,
+    }
+}
+
+/// A collection and a vector of it.
+type Place = (String, String);
+
+#[derive(Deserialize)]
+struct LookupFrom {
+    collection: String,
+    vector: Option<String>,
+    #[serde(default)]
+    shard_key: crate::wire::shard_key::WireShards,
+}
+
+fn place_of(asked: &Divided, stage: &Object) -> ApiResult<Place> {
+    let using = stage.get("using").and_then(Value::as_str).unwrap_or_default();
+    match stage.get("lookup_from").filter(|from| !from.is_null()) {
+        None => Ok((asked.collection().to_owned(), using.to_owned())),
+        Some(from) => {
+            let from = LookupFrom::deserialize(from).map_err(ApiError::format)?;
+            no_keys(&from.shard_key.0)?;
+            Ok((
+                from.collection,
+                from.vector.unwrap_or_else(|| using.to_owned()),
+            ))
+        }
+    }
+}
+
+fn each_stage(stage: &mut Object, each: &mut dyn FnMut(&mut Object) -> ApiResult<()>) -> ApiResult<()> {
+    each(stage)?;
+    for prefetch in objects_mut(stage.get_mut("prefetch")) {
+        each_stage(prefetch, each)?;
+    }
+    Ok(())
+}
+
+/// Puts the vectors of points in place of their ids. The ids of points of the collection itself, which are no hits: ascending.
+async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
+    let own = asked.app.engine.resolve_alias(asked.collection());
+    let mut wanted: HashMap<Place, Vec<PointId>> = HashMap::new();
+    let mut excluded = Vec::new();
+    each_stage(raw, &mut |stage| {
+        let place = place_of(asked, stage)?;
+        let ids: Vec<PointId> = inputs(stage.get_mut("query"))
+            .into_iter()
+            .filter_map(|input| id_of(input))
+            .collect();
+        if asked.app.engine.resolve_alias(&place.0) == own {
+            excluded.extend(&ids);
+        }
+        if !ids.is_empty() {
+            wanted.entry(place).or_default().extend(ids);
+        }
+        Ok(())
+    })?;
+    excluded.sort_unstable();
+    excluded.dedup();
+    let mut vectors: HashMap<(Place, PointId), Value> = HashMap::new();
+    for (place, mut ids) in wanted {
+        ids.sort_unstable();
+        ids.dedup();
+        let names = serde_json::to_string(&[&place.1]).map_err(ApiError::internal)?;
+        let names = RawValue::from_string(names).map_err(ApiError::internal)?;
+        let no = RawValue::from_string("false".to_owned()).map_err(ApiError::internal)?;
+        let found = retrieve(asked, &place.0, &ids, (Some(&no), Some(&names))).await?;
+        let found: HashMap<PointId, Point> = found.into_iter().map(|point| (point.id, point)).collect();
+        for id in ids {
+            let point = found
+                .get(&id)
+                .ok_or_else(|| ApiError::not_found(format_args!("No point with id {id} found")))?;
+            let vector = vector_of(point, &place.1)?;
+            let Some(vector) = vector else {
+                check_name(asked, &place).await?;
+                return Err(ApiError::not_found(format_args!(
+                    "Vector with name {:?} for point {id}",
+                    place.1
+                )));
+            };
+            vectors.insert((place.clone(), id), vector);
+        }
+    }
+    each_stage(raw, &mut |stage| {
+        let place = place_of(asked, stage)?;
+        for input in inputs(stage.get_mut("query")) {
+            if let Some(vector) = id_of(input).and_then(|id| vectors.get(&(place.clone(), id))) {
+                *input = vector.clone();
+            }
+        }
+        stage.remove("lookup_from");
+        Ok(())
+    })?;
+    Ok(excluded)
+}
+
+/// A vector by itself, or by its name.
+pub fn vector_of(point: &Point, name: &str) -> ApiResult<Option<Value>> {
+    let Some(raw) = &point.vector else { return Ok(None) };
+    let vector: Value = serde_json::from_str(raw.get()).map_err(ApiError::internal)?;
+    Ok(match vector {
+        Value::Object(mut by_name) => by_name.remove(name),
+        vector => Some(vector).filter(|_| name.is_empty()),
+    })
+}
+
+async fn check_name(asked: &Divided, (collection, name): &Place) -> ApiResult<()> {
+    let config = asked.app.collection(collection).await?.config();
+    if config.vectors.contains_key(name) || config.sparse_vectors.contains_key(name) {
+        return Ok(());
+    }
+    Err(ApiError::wrong_input(format_args!(
+        "Not existing vector name error: {name}"
+    )))
+}
