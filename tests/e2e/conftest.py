@@ -13,11 +13,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from qdrant_client import QdrantClient  # noqa: E402
 
 import compare  # noqa: E402
+from harness.divided import Divided  # noqa: E402
 from harness.s3 import S3  # noqa: E402
 from harness.server import Server  # noqa: E402
 
 # RAMLET_E2E_SELF=1 compares the local mode with itself: what fails then is wrong in the suite.
 SELF = bool(os.environ.get("RAMLET_E2E_SELF"))
+
+# RAMLET_E2E_SHARDS=3 puts nodes over a divided store in place of the server that most tests share.
+SHARDS = int(os.environ.get("RAMLET_E2E_SHARDS", 0))
 
 warnings.filterwarnings("ignore", message="Payload indexes have no effect")
 warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
@@ -33,7 +37,8 @@ def server(tmp_path_factory):
     if SELF:
         yield None
         return
-    server = Server(tmp_path_factory.mktemp("shared") / "data")
+    folder = tmp_path_factory.mktemp("shared")
+    server = Divided(folder, f"file://{folder}/store", SHARDS, memory="512MB") if SHARDS else Server(folder / "data")
     with server:
         yield server
         assert server.alive(), f"the server died under the tests:\n{server.log()}"

@@ -72,10 +72,12 @@ class Client:
 
 
 def points_of(node, slot):
-    """Number and vector by point, of a node that has this slot."""
+    """Number and vector by point, of a node that has this slot, or looks at the ends of all logs first."""
     http = node.http(90)
-    http.headers["ramlet-slot-min"] = str(slot)
-    result = http.call("POST", "/collections/docs/points/scroll", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
+    if slot is not None:
+        http.headers["ramlet-slot-min"] = str(slot)
+    consistency = "?consistency=majority" if slot is None else ""
+    result = http.call("POST", f"/collections/docs/points/scroll{consistency}", {"limit": 10_000, "with_payload": True, "with_vector": True})["result"]
     http.close()
     return {point["id"]: (point["payload"]["n"], point["vector"]) for point in result["points"]}
 

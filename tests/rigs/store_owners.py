@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Three nodes over one store without roles: the one that writes is killed, stopped, woken up late, cut off from the store, ended, and made anew; the others too.
+"""Three nodes over one store without roles, or two for each of several shards: the one that writes is killed, stopped, woken up late, cut off from the store, ended, and made anew; the others too.
 
     tests/rigs/store_owners.py --cycles 50 --seed 1 --store s3 --takeover-after 2
+    tests/rigs/store_owners.py --cycles 20 --shards 3
 
 Clients own points, and raise a number in each by upserts and by changes of payloads, at any node. After each cycle all nodes must agree on every point. Each
 number must be the last one acknowledged, or one that was sent after it. Exit code 1 otherwise.
@@ -33,14 +34,18 @@ NODES = 3
 class Rig:
     def __init__(self, args, directory):
         self.rng, self.directory, self.after, self.s3 = random.Random(args.seed), directory, args.takeover_after, None
-        self.url, environment, self.wires = f"file://{directory}/store", [{}] * NODES, []
+        self.shards = args.shards
+        count = NODES if self.shards == 1 else 2 * self.shards
+        self.url, environment, self.wires = f"file://{directory}/store", [{}] * count, []
         if args.store == "s3":
             self.s3 = S3().__enter__()
             self.url = "s3://bucket/shard"
-            self.wires = [Wire(self.s3.server.server_port) for _ in range(NODES)]
+            self.wires = [Wire(self.s3.server.server_port) for _ in range(count)]
             environment = [{**self.s3.environment, "AWS_ENDPOINT": f"http://127.0.0.1:{wire.here}"} for wire in self.wires]
         arguments = ["--store", self.url, "--no-probe", "--takeover-after", f"{self.after}s", "--store-backup-every", "200", "--store-keep", "1"]
-        self.nodes = [Server(f"{directory}/n{n}", args.memory, arguments, environment=environment[n]) for n in range(NODES)]
+        # One that is made anew comes back to its shard.
+        held = [["--shards", str(self.shards), "--shard", str(n % self.shards)] if self.shards > 1 else [] for n in range(count)]
+        self.nodes = [Server(f"{directory}/n{n}", args.memory, arguments + held[n], environment=environment[n]) for n in range(count)]
         for node in self.nodes:
             node.start()
         self.events, self.failovers = {}, []
@@ -69,11 +74,17 @@ class Rig:
             time.sleep(0.05)
         raise TimeoutError("no node writes\n" + "\n---\n".join(node.log()[-3000:] for node in self.nodes))
 
+    def group(self, shard):
+        """The nodes of a shard."""
+        return self.nodes[shard :: self.shards]
+
     def fail_over(self, away):
         """Seconds from now until a client that asks the nodes that are left is acknowledged."""
         begun = time.monotonic()
         left = [node for node in self.nodes if node is not away]
-        body = json.dumps({"points": [{"id": 99_000_000, "vector": [0.5] * DIM, "payload": {"n": 1}}]}).encode()
+        # So many that each shard has one of them.
+        points = [{"id": 99_000_000 + n, "vector": [0.5] * DIM, "payload": {"n": 1}} for n in range(1 if self.shards == 1 else 40)]
+        body = json.dumps({"points": points}).encode()
         for turn in itertools.count():
             try:
                 http = left[turn % len(left)].http(20)
@@ -93,8 +104,9 @@ class Rig:
         if name in ("storm", "cut") and not self.s3:
             name = "kill"
         self.events[name] = self.events.get(name, 0) + 1
-        owner = self.owner(self.nodes)
-        other = self.rng.choice([node for node in self.nodes if node is not owner])
+        group = self.group(self.rng.randrange(self.shards))
+        owner = self.owner(group)
+        other = self.rng.choice([node for node in group if node is not owner])
         if name == "kill":
             owner.kill()
             self.fail_over(owner)
@@ -138,9 +150,10 @@ class Rig:
         end = time.monotonic() + 90
         while not all(node.ready() for node in self.nodes) and time.monotonic() < end:
             time.sleep(0.1)
-        self.owner(self.nodes)
+        for shard in range(self.shards):
+            self.owner(self.group(shard))
         slot = max(self.status(node).get("slot", 0) for node in self.nodes)
-        first, *others = [points_of(node, slot) for node in self.nodes]
+        first, *others = [points_of(node, slot if self.shards == 1 else None) for node in self.nodes]
         faults = [f"node {n + 1} has other points than node 0" for n, other in enumerate(others) if other != first]
         return slot, faults + faults_of(self.clients, first)
 
@@ -152,6 +165,7 @@ def main():
     parser.add_argument("--store", choices=["file", "s3"], default="s3", help="a directory, or a small S3 server in this process, which also fails")
     parser.add_argument("--memory", default="96MB")
     parser.add_argument("--takeover-after", type=float, default=2)
+    parser.add_argument("--shards", type=int, default=1, help="more than 1: two nodes for each of so many")
     args = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ramlet-owners-") as directory:
@@ -169,7 +183,7 @@ def main():
             epoch = rig.status(rig.owner(rig.nodes))["epoch"]
         finally:
             end_all(rig.clients, rig.nodes)
-        print(f"{args.cycles} cycles, seed {args.seed}, {args.store}, {NODES} nodes of {args.memory}, --takeover-after {args.takeover_after}s, {time.monotonic() - begun:.0f} s")
+        print(f"{args.cycles} cycles, seed {args.seed}, {args.store}, {len(rig.nodes)} nodes of {args.memory}, {args.shards} shard(s), --takeover-after {args.takeover_after}s, {time.monotonic() - begun:.0f} s")
         print(f"events {dict(sorted(rig.events.items()))}")
         print(f"slots {slot}, epochs {epoch}, answers by status {answers_of(rig.clients)} (0: none came)")
         times = sorted(rig.failovers) or [0]

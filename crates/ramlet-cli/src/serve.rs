@@ -38,7 +38,7 @@ const ENGINE_THREADS: usize = 2;
 const NODE_THREADS: usize = 2;
 /// Of the elastic memory, such a part for answers of other shards.
 #[cfg(feature = "store")]
-const GATHERED_SHARE: u64 = 8;
+const GATHERED_SHARE: u64 = 2;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<()> {

@@ -329,14 +329,17 @@ pub const FORWARD_GRACE: Duration = Duration::from_secs(2);
 /// How often who waits for it looks whether another node writes now.
 pub const OWNER_POLL: Duration = Duration::from_millis(200);
 
-/// Threads that send reads to another shard, and as many that send writes.
-pub const SHARD_LANE_THREADS: usize = 4;
+/// Threads that send reads to another shard, and those that send writes.
+pub const SHARD_LANE_THREADS: [usize; 2] = [4, 2];
 /// Requests to a shard that wait for one of them, of each kind.
 pub const SHARD_REQUESTS_WAITING: usize = 256;
 /// What the connections to the nodes of another shard hold.
-pub const SHARD_CONNECTIONS_BYTES: u64 = 2 * SHARD_LANE_THREADS as u64 * FORWARD_CONNECTION_BYTES;
+pub const SHARD_CONNECTIONS_BYTES: u64 =
+    (SHARD_LANE_THREADS[0] + SHARD_LANE_THREADS[1]) as u64 * FORWARD_CONNECTION_BYTES;
 /// How long a node that didn't answer is asked after all others.
-pub const SHARD_AVOIDED: Duration = Duration::from_secs(5);
+pub const SHARD_AVOIDED: Duration = Duration::from_secs(15);
+/// How long a request waits for a node of a shard that has none.
+pub const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a read waits for a node while there is another one that could be asked.
 pub const SHARD_READ_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a parsed JSON tree for each byte of its text, at most about.
@@ -345,3 +348,5 @@ pub const TREE_OF_JSON: u64 = 12;
 pub const GATHERED_OF_TEXT: u64 = 2;
 /// Searches of a batch that are under way at once, where collections are divided.
 pub const SHARD_SEARCHES: usize = 4;
+/// Candidates of a query with maximal marginal relevance, where collections are divided: each is searched with among all.
+pub const SHARD_MMR_CANDIDATES: usize = 256;

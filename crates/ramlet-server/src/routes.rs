@@ -123,6 +123,7 @@ fn point_routes() -> Vec<Route> {
         route!("POST" "/collections/{collection}/points/recommend/groups" Read QUERY => search::recommend_groups as recommend_groups),
         route!("POST" "/collections/{collection}/points/discover" Read QUERY => search::discover as discover),
         route!("POST" "/collections/{collection}/points/discover/batch" Read QUERY => search::discover_batch as discover_batch),
+        route!("POST" "/collections/{collection}/statistics" Read QUERY => search::statistics as get_statistics),
         route!("POST" "/collections/{collection}/facet" Read QUERY => facet::facet as facet),
         route!("POST" "/collections/{collection}/points/search/matrix/pairs" Read QUERY => facet::pairs as search_points_matrix),
         route!("POST" "/collections/{collection}/points/search/matrix/offsets" Read QUERY => facet::offsets as search_points_matrix),

@@ -19,7 +19,7 @@ use crate::limits::{GROUP_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::memory::descriptors;
 use crate::memory::index_report::SegmentReport;
 use crate::payload::{Path, validate};
-use crate::query::request::{GroupsResponse, QueryGroupsRequest, QueryRequest};
+use crate::query::request::{GroupsResponse, QueryGroupsRequest, QueryRequest, TextQuery, TextStatistics};
 use crate::query::{self, Scratch, selector};
 use crate::read::info::{CollectionInfo, CollectionStatus};
 use crate::read::scroll;
@@ -389,6 +389,31 @@ impl Collection {
     /// Refuses a query that can't be run on any points of this collection.
     pub fn check_query(&self, request: &QueryRequest) -> Result<()> {
         query::check(&self.live_view()?.schema, request)
+    }
+
+    /// The statistics that weigh `dims` of the vector `using`, ascending: of all points, or of those that `idf` says.
+    pub fn sparse_statistics(
+        &self,
+        using: &str,
+        dims: &[u32],
+        idf: Option<&Idf>,
+        scratch: &mut Scratch,
+    ) -> Result<SparseStatistics> {
+        scratch.begin();
+        let view = self.live_view()?;
+        query::sparse_statistics(&view, using, dims, idf, &mut scratch.lookup)
+    }
+
+    /// The statistics that weigh the words of a text query.
+    pub fn text_statistics(
+        &self,
+        using: &str,
+        text: &TextQuery,
+        scratch: &mut Scratch,
+    ) -> Result<TextStatistics> {
+        scratch.begin();
+        let view = self.live_view()?;
+        query::TextAsked::new(&view.schema, using, text)?.count(&view, &mut scratch.lookup)
     }
 
     /// Runs a query whose hits are grouped by a field's values; groups are ordered by their best hits.

@@ -1,9 +1,11 @@
 //! Requests to a collection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ramlet_io::Stages;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::filter::Filter;
@@ -189,6 +191,15 @@ pub enum Idf {
     Global,
     /// The matching points: a query reads each of them once.
     Corpus(Box<Filter>),
+    /// Points of this collection and of other parts of what it is a part of, counted before.
+    Counted(SparseStatistics),
+}
+
+/// How many points have a sparse vector, and how many of them each dimension of a query.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SparseStatistics {
+    pub points: u64,
+    pub frequencies: BTreeMap<u32, u64>,
 }
 
 /// How codes are used (`quantization` of the API's search parameters).

@@ -75,7 +75,9 @@ pub async fn telemetry(call: Call) -> ApiResult<Answer> {
         .map(|name| (name.clone(), json!({ "id": name })))
         .collect();
     let others = call.app.node.as_ref().map(|node| node.log.peers());
-    let count = others.as_ref().map_or(0, |others| others.len() + 1);
+    let shards = call.app.node.as_ref().and_then(|node| node.shards.as_ref());
+    let elsewhere = shards.map_or(0, |shards| shards.nodes_elsewhere());
+    let count = others.as_ref().map_or(0, |others| others.len() + 1 + elsewhere);
     call.answer(&json!({
         "collections": collections,
         "cluster": { "enabled": others.is_some(), "number_of_peers": count, "peers": {} },

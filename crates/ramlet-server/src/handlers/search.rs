@@ -19,7 +19,7 @@ use crate::observability::steps::{Searched, Steps};
 use crate::request::call::Call;
 use crate::wire::query::{
     IntoGroups, IntoQuery, ParsedQuery, WireBatch, WireDiscoverRequest, WireQueryGroups, WireQueryRequest,
-    WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest,
+    WireRecommendGroups, WireRecommendRequest, WireSearchGroups, WireSearchRequest, WireStatistics,
 };
 
 /// What stands around the list of points in the answer of a route.
@@ -105,6 +105,24 @@ where
         let portions = portions((&app, &collection), (asked, true), steps.as_ref(), scratch)?;
         list.push(around.0, portions, around.1);
         list.explained = steps.filter(|_| beside).map(|steps| (steps, false));
+        Ok(())
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/statistics`.
+pub async fn statistics(mut call: Call) -> ApiResult<Answer> {
+    let mut wire: WireStatistics = call.parse().await?;
+    let collection = call.collection().await?;
+    let (idf, text) = (wire.idf(), wire.text());
+    let mut dims = wire.indices.unwrap_or_default();
+    dims.sort_unstable();
+    dims.dedup();
+    call.read(0, move |scratch, out| {
+        match text {
+            Some(text) => out.value(&collection.text_statistics(&wire.using, &text, scratch)?),
+            None => out.value(&collection.sparse_statistics(&wire.using, &dims, idf.as_ref(), scratch)?),
+        }
         Ok(())
     })
     .await

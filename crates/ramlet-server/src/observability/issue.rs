@@ -25,7 +25,7 @@ pub struct Issue {
 }
 
 /// All codes; `UNINDEXED_FIELD` is the API's, and so is its form.
-pub const CODES: [&str; 9] = [
+pub const CODES: [&str; 10] = [
     "COLLECTION_CLOSED",
     "WRITES_STOPPED",
     "OPTIMIZER_ERROR",
@@ -35,6 +35,7 @@ pub const CODES: [&str; 9] = [
     "INDEX_BEING_BUILT",
     "BUDGET_TOO_SMALL",
     "SLOW_DISK",
+    "SHARD_WITHOUT_NODE",
 ];
 
 impl Issue {

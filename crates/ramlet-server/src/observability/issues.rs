@@ -27,7 +27,26 @@ pub fn find(app: &App, names: &[String]) -> Vec<Issue> {
     }
     all.extend(budget_too_small(app, names, points));
     all.extend(slow_disk(app));
+    all.extend(shards_without_nodes(app));
     all
+}
+
+/// Shards of a divided store whose points nobody answers for.
+fn shards_without_nodes(app: &App) -> Vec<Issue> {
+    let shards = app.node.as_ref().and_then(|node| node.shards.as_ref());
+    let missing = shards.map(|shards| shards.without_nodes()).unwrap_or_default();
+    let issue = |shard: u32| Issue {
+        code: "SHARD_WITHOUT_NODE",
+        instance: format!("shard {shard}"),
+        collection: None,
+        description: format!(
+            "No node holds shard {shard}: requests that need its points are answered with 503. What was acknowledged is in the store"
+        ),
+        solution: by_hand(format!(
+            "start a node with the same --store; one with an empty directory takes the shard with the fewest nodes, or that of `--shard {shard}`"
+        )),
+    };
+    missing.into_iter().map(issue).collect()
 }
 
 /// Adds those of one collection; its points. Its figures are asked for once.

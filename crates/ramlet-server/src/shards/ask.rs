@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::Bytes;
+use ramlet_memory::OverBudget;
 use serde::Deserialize;
 
 use super::{SHARD, Shards};
@@ -63,9 +64,17 @@ pub struct Part {
     _held: Held,
 }
 
+#[expect(dead_code, reason = "they are held")]
 enum Held {
-    Here(#[expect(dead_code, reason = "held")] GrowingReservation),
-    There(#[expect(dead_code, reason = "held")] Arc<Mutex<GrowingReservation>>),
+    Here(GrowingReservation, GrowingReservation),
+    There(Arc<Mutex<Growing>>),
+}
+
+/// What is held for an answer, and why it can't grow any more.
+#[derive(Default)]
+struct Growing {
+    held: GrowingReservation,
+    short: Option<OverBudget>,
 }
 
 impl Part {
@@ -268,15 +277,24 @@ impl Divided {
         };
         let (mut json, _, held) = out.into_parts()?;
         json.push(b'}');
+        // What its points become.
+        let again = self.hold(json.len() as u64)?;
         Ok(Part {
             json,
-            _held: Held::Here(held),
+            _held: Held::Here(held, again),
         })
     }
 
     async fn ask_there(&self, shard: u32, ask: Ask) -> ApiResult<Part> {
         let (shards, is_read) = (self.shards(), ask.route.access.reads());
-        let nodes = shards.nodes(shard, is_read);
+        let mut nodes = shards.nodes(shard, is_read);
+        let patience = Instant::now() + limits::SHARD_PATIENCE;
+        while nodes.is_empty() && Instant::now() < patience {
+            // One that was started a moment ago isn't known yet.
+            shards.map.look();
+            tokio::time::sleep(limits::OWNER_POLL).await;
+            nodes = shards.nodes(shard, is_read);
+        }
         let mut failed = None;
         for (at, node) in nodes.iter().enumerate() {
             let left = self.deadline.saturating_duration_since(Instant::now());
@@ -284,7 +302,7 @@ impl Divided {
                 true => left.min(limits::SHARD_READ_WAIT),
                 false => left + limits::FORWARD_GRACE,
             };
-            let held = Arc::new(Mutex::new(GrowingReservation::default()));
+            let held = Arc::new(Mutex::new(Growing::default()));
             let request = ForwardedRequest {
                 method: ask.route.method,
                 url: url_of(&node.url, ask.route, &ask.params, &ask.query),
@@ -308,7 +326,13 @@ impl Divided {
                     return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, what));
                 }
                 Err(NoAnswer::TooLong(why)) => {
-                    return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, why));
+                    let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                    let short = held.short.take().map(ApiError::from);
+                    let mut e = short.unwrap_or_else(|| ApiError::internal(&why));
+                    e.message.push_str(
+                        ". The answers of shards don't fit: ask for fewer points (limit), or for less of each",
+                    );
+                    return Err(e);
                 }
                 Err(NoAnswer::NotReached(why)) => {
                     shards.note_silent(&node.url);
@@ -352,20 +376,19 @@ impl Divided {
             }
             failed = Some(e);
         }
-        if failed.is_none() {
-            shards.map.look();
-        }
         Err(failed.unwrap_or_else(|| away(shard, format_args!("no node holds it now"))))
     }
 
     /// Memory for an answer and what is made of it, as it comes.
-    fn room(&self, held: Arc<Mutex<GrowingReservation>>) -> Room {
+    fn room(&self, growing: Arc<Mutex<Growing>>) -> Room {
         let from = self.shards().gathered.clone();
         Arc::new(move |bytes| {
-            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut growing = growing.lock().unwrap_or_else(PoisonError::into_inner);
             let all = bytes * limits::GATHERED_OF_TEXT;
-            held.at_least(all, &from).map_err(|e| {
-                format!("the answers of shards don't fit: {e}. Ask for fewer points (limit), or for less of each")
+            growing.held.at_least(all, &from).map_err(|e| {
+                let why = e.to_string();
+                growing.short = Some(e);
+                why
             })
         })
     }

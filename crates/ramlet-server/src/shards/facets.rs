@@ -72,13 +72,6 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
     let wire: WireMatrix = serde_json::from_slice(body).map_err(ApiError::format)?;
     no_keys(&wire.shards())?;
     let request = wire.into_request()?;
-    if request.sample > ramlet::limits::MATRIX_SAMPLE_MAX {
-        return Err(ApiError::wrong_input(format_args!(
-            "sample is {}, at most {} points are compared with each other",
-            request.sample,
-            ramlet::limits::MATRIX_SAMPLE_MAX
-        )));
-    }
     let raw: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let given: Vec<&Value> = raw.get("filter").into_iter().collect();
     let has_vector = vec![json!({ "has_vector": request.using })];
@@ -87,7 +80,15 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
         ("query".to_owned(), json!({ "sample": "random" })),
         ("filter".to_owned(), json!(filter)),
     ]);
-    let picked = sample(asked, filter.as_ref(), query, request.sample).await?;
+    let wanted = request.sample.min(ramlet::limits::MATRIX_SAMPLE_MAX + 1);
+    let picked = sample(asked, filter.as_ref(), query, wanted).await?;
+    if picked.len() > ramlet::limits::MATRIX_SAMPLE_MAX {
+        return Err(ApiError::wrong_input(format_args!(
+            "sample is {}, at most {} points are compared with each other",
+            request.sample,
+            ramlet::limits::MATRIX_SAMPLE_MAX
+        )));
+    }
     let ids = ids_of(&picked);
     let matrix = match ids.len() {
         0 | 1 => Matrix::default(),

@@ -21,10 +21,10 @@ type Job = (
 pub struct Lane(SyncSender<Job>);
 
 impl Lane {
-    pub fn new(send: &SendOn) -> io::Result<Lane> {
+    pub fn new(send: &SendOn, threads: usize) -> io::Result<Lane> {
         let (queue, jobs) = sync_channel(limits::SHARD_REQUESTS_WAITING);
         let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..limits::SHARD_LANE_THREADS {
+        for _ in 0..threads {
             let (jobs, send) = (jobs.clone(), send.clone());
             thread::Builder::new()
                 .name("shard".to_owned())

@@ -13,10 +13,12 @@ mod groups;
 mod ids;
 mod lanes;
 mod map;
+mod mmr;
 mod points;
 mod query;
 mod samples;
 mod settings;
+mod statistics;
 mod writes;
 
 use std::io;
@@ -73,10 +75,11 @@ impl Shards {
         for shard in 0..count {
             lanes.push(match shard == own {
                 true => None,
-                false => Some([
-                    Lane::new(send).map_err(NotDivided::Threads)?,
-                    Lane::new(send).map_err(NotDivided::Threads)?,
-                ]),
+                false => {
+                    let lane = |threads| Lane::new(send, threads).map_err(NotDivided::Threads);
+                    let [reads, writes] = limits::SHARD_LANE_THREADS;
+                    Some([lane(reads)?, lane(writes)?])
+                }
             });
         }
         Ok(Shards {
@@ -160,6 +163,12 @@ impl Shards {
                 return "another node took over".to_owned();
             }
         }
+    }
+
+    /// How many nodes hold other shards.
+    pub(crate) fn nodes_elsewhere(&self) -> usize {
+        let others = (0..self.count()).filter(|shard| *shard != self.own);
+        others.map(|shard| self.map.nodes(shard).len()).sum()
     }
 
     /// The shards that no node is known to hold.
@@ -373,6 +382,7 @@ mod tests {
                 "POST /collections/{collection}/cluster",
                 "PUT /collections/{collection}/shards",
                 "POST /collections/{collection}/shards/delete",
+                "POST /collections/{collection}/statistics",
                 "GET /collections/{collection}/projection",
             ]
         );

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ramlet::{
-    Collection, CollectionConfig, Direction, Distance, Modifier, PointId, Prefetch, QueryKind, QueryRequest,
+    Collection, CollectionConfig, Direction, Distance, Mmr, Modifier, PointId, Prefetch, QueryKind, QueryRequest,
     RecommendStrategy, fused,
 };
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use super::filters;
 use super::ids::divided;
 use super::points::{dress, no_keys, retrieve};
 use super::samples::{Chance, sample};
-use super::{Form, refused};
+use super::{Form, refused, statistics};
 use crate::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::growing_reservation::GrowingReservation;
@@ -35,7 +35,7 @@ const QUERIES: (&str, &str) = ("POST", "/collections/{collection}/points/query/b
 /// Bytes of a point of a list without payload and vectors.
 const POINT_BYTES: u64 = 2 * size_of::<Point>() as u64;
 
-type Object = Map<String, Value>;
+pub(super) type Object = Map<String, Value>;
 
 /// A query as it came: as the engine reads it, and as JSON of the query API.
 pub struct Query {
@@ -50,13 +50,17 @@ fn typed<'a, T: IntoQuery + Deserialize<'a>>(json: &'a str) -> ApiResult<QueryRe
 }
 
 impl Query {
+    fn typed(form: Form, json: &str) -> ApiResult<QueryRequest> {
+        match form {
+            Form::Query => typed::<WireQueryRequest>(json),
+            Form::Search => typed::<WireSearchRequest>(json),
+            Form::Recommend => typed::<WireRecommendRequest>(json),
+            Form::Discover => typed::<WireDiscoverRequest>(json),
+        }
+    }
+
     pub fn read(form: Form, json: &str) -> ApiResult<Query> {
-        let typed = match form {
-            Form::Query => typed::<WireQueryRequest>(json)?,
-            Form::Search => typed::<WireSearchRequest>(json)?,
-            Form::Recommend => typed::<WireRecommendRequest>(json)?,
-            Form::Discover => typed::<WireDiscoverRequest>(json)?,
-        };
+        let typed = Query::typed(form, json)?;
         let raw = serde_json::from_str(json).map_err(ApiError::format)?;
         let raw = in_words_of_query(form, raw);
         Ok(Query { typed, raw })
@@ -115,8 +119,11 @@ pub fn points_of(part: &Part) -> ApiResult<Vec<WirePoint<'_>>> {
 
 /// `POST /points/query`, and the older routes.
 pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
-    let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
     let json = std::str::from_utf8(body).map_err(ApiError::format)?;
+    // What is wrong with it is told before memory is.
+    let collection = asked.app.collection(asked.collection()).await?;
+    collection.check_query(&Query::typed(form, json)?)?;
+    let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
     let points = Run::new(asked, Query::read(form, json)?).await?.points().await?;
     let mut out = asked.points_out();
     let (before, behind) = around(form);
@@ -222,7 +229,10 @@ struct Stage<'s> {
     query: Option<&'s QueryKind>,
     using: &'s str,
     score_threshold: Option<f32>,
+    limit: usize,
     most: usize,
+    /// Of a query for nearest points that are unlike each other: only that they are near.
+    is_near: bool,
 }
 
 impl<'s> Stage<'s> {
@@ -233,7 +243,9 @@ impl<'s> Stage<'s> {
             query: typed.query.as_ref(),
             using: &typed.using,
             score_threshold: typed.score_threshold,
+            limit: typed.limit,
             most: typed.limit,
+            is_near: false,
         }
     }
 
@@ -247,8 +259,15 @@ impl<'s> Stage<'s> {
     fn body(self) -> Object {
         const OWN: [&str; 5] = ["query", "using", "params", "recall", "score_threshold"];
         let each = OWN.iter();
-        each.filter_map(|name| Some(((*name).to_owned(), self.raw.get(*name)?.clone())))
-            .collect()
+        let mut body: Object = each
+            .filter_map(|name| Some(((*name).to_owned(), self.raw.get(*name)?.clone())))
+            .collect();
+        if self.is_near
+            && let Some(query) = body.get_mut("query").and_then(Value::as_object_mut)
+        {
+            query.remove("mmr");
+        }
+        body
     }
 }
 
@@ -261,7 +280,7 @@ fn objects(value: Option<&Value>) -> Vec<&Object> {
     }
 }
 
-fn objects_mut(value: Option<&mut Value>) -> Vec<&mut Object> {
+pub(super) fn objects_mut(value: Option<&mut Value>) -> Vec<&mut Object> {
     match value {
         Some(Value::Array(list)) => list.iter_mut().filter_map(Value::as_object_mut).collect(),
         Some(Value::Object(one)) => vec![one],
@@ -293,8 +312,10 @@ impl<'a> Run<'a> {
             return Err(refused("`highlight` of a query with prefetches"));
         }
         let typed = &query.typed;
-        check_stage(&config, (typed.query.as_ref(), &typed.using), &typed.prefetch)?;
+        let root = (typed.query.as_ref(), typed.using.as_str(), typed.limit);
+        check_stage(&config, root, &typed.prefetch)?;
         let excluded = look_up(asked, &mut query.raw).await?;
+        statistics::weigh(asked, &config, &mut query).await?;
         Ok(Run {
             asked,
             config,
@@ -328,7 +349,9 @@ impl<'a> Run<'a> {
             query: typed.query.as_ref(),
             using: &typed.using,
             score_threshold: typed.score_threshold,
+            limit: typed.limit,
             most: self.most(),
+            is_near: false,
         }
     }
 
@@ -374,7 +397,11 @@ impl<'a> Run<'a> {
     /// Whether it takes one list of each shard.
     fn is_one_list(&self) -> bool {
         let typed = &self.query.typed;
-        typed.prefetch.is_empty() && !matches!(typed.query, Some(QueryKind::SampleRandom))
+        let one_by_one = matches!(
+            typed.query,
+            Some(QueryKind::SampleRandom | QueryKind::NearestWithMmr { .. })
+        );
+        typed.prefetch.is_empty() && !one_by_one
     }
 
     fn one_list(&self) -> Object {
@@ -437,6 +464,11 @@ impl<'a> Run<'a> {
         shows: bool,
     ) -> Pin<Box<dyn Future<Output = ApiResult<Vec<Point>>> + Send + 's>> {
         Box::pin(async move {
+            if let Some(QueryKind::NearestWithMmr { mmr, .. }) = stage.query
+                && !stage.is_near
+            {
+                return self.diverse(stage, *mmr, filters, shows).await;
+            }
             if stage.prefetch.is_empty() {
                 return self.leaf(stage, &filters, shows).await;
             }
@@ -464,6 +496,25 @@ impl<'a> Run<'a> {
                 _ => self.among(stage, &filters, &lists, shows).await,
             }
         })
+    }
+
+    /// Of the nearest points those that are unlike each other.
+    async fn diverse<'s>(
+        &'s self,
+        stage: Stage<'s>,
+        mmr: Mmr,
+        filters: Vec<&'s Value>,
+        shows: bool,
+    ) -> ApiResult<Vec<Point>> {
+        let near = Stage {
+            most: mmr.candidates_limit.unwrap_or(stage.limit),
+            is_near: true,
+            ..stage
+        };
+        let near = self.stage(near, filters, shows).await?;
+        let params = self.config.vectors.get(stage.using);
+        let of = (stage.using, params.map(|params| params.distance));
+        super::mmr::chosen(self.asked, near, of, (mmr.diversity, stage.most)).await
     }
 
     fn hold_points(&self, points: usize) -> ApiResult<GrowingReservation> {
@@ -547,7 +598,14 @@ impl<'a> Run<'a> {
             let prefetch = stage
                 .prefetches()
                 .zip(own)
-                .map(|(prefetch, ids)| by_ids(ids, prefetch.body()));
+                .map(|(prefetch, ids)| {
+                    // Those that were chosen score by how near they are.
+                    let near = Stage {
+                        is_near: true,
+                        ..prefetch
+                    };
+                    by_ids(ids, near.body())
+                });
             let mut body = stage.body();
             body.insert("prefetch".to_owned(), Value::Array(prefetch.collect()));
             self.finish(&mut body, stage.most, shows);
@@ -585,14 +643,23 @@ fn ranks(points: Vec<Point>, stage: Stage<'_>) -> Vec<Rank> {
 /// Refuses what shards can't do together.
 fn check_stage(
     config: &CollectionConfig,
-    (query, using): (Option<&QueryKind>, &str),
+    (query, using, limit): (Option<&QueryKind>, &str, usize),
     prefetch: &[Prefetch],
 ) -> ApiResult<()> {
-    let sparse = config.sparse_vectors.get(using);
-    let weighs = sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf));
     match query {
-        Some(QueryKind::NearestWithMmr { .. }) => return Err(refused("`mmr`")),
-        Some(QueryKind::Text(_)) => return Err(refused("a text query (BM25)")),
+        Some(QueryKind::NearestWithMmr { mmr, .. }) => {
+            let sparse = config.sparse_vectors.get(using);
+            if sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf)) {
+                return Err(refused("`mmr` of a vector with the IDF modifier"));
+            }
+            let candidates = mmr.candidates_limit.unwrap_or(limit);
+            if candidates > limits::SHARD_MMR_CANDIDATES {
+                return Err(refused(format_args!(
+                    "`mmr` of {candidates} candidates, more than {},",
+                    limits::SHARD_MMR_CANDIDATES
+                )));
+            }
+        }
         Some(QueryKind::Formula(_)) => {
             let merges = |one: &Prefetch| {
                 matches!(one.query, Some(QueryKind::Fusion(_) | QueryKind::Formula(_)))
@@ -601,21 +668,15 @@ fn check_stage(
                 return Err(refused("a formula over a fusion or over another formula"));
             }
         }
-        Some(QueryKind::OrderBy(_) | QueryKind::Fusion(_) | QueryKind::SampleRandom) | None => {}
-        Some(_) if weighs => {
-            return Err(refused(format_args!(
-                "a search of `{using}`, whose weights are by the IDF modifier,"
-            )));
-        }
-        Some(_) => {}
+        _ => {}
     }
     prefetch
         .iter()
-        .try_for_each(|one| check_stage(config, (one.query.as_ref(), &one.using), &one.prefetch))
+        .try_for_each(|one| check_stage(config, (one.query.as_ref(), &one.using, one.limit), &one.prefetch))
 }
 
 /// The places of a query where a vector stands, or the id of a point that has it.
-fn inputs(query: Option<&mut Value>) -> Vec<&mut Value> {
+pub(super) fn inputs(query: Option<&mut Value>) -> Vec<&mut Value> {
     fn of_pairs<'v>(pairs: Option<&'v mut Value>, all: &mut Vec<&'v mut Value>) {
         for pair in objects_mut(pairs) {
             all.extend(pair.values_mut());
@@ -753,6 +814,8 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
         }
     }
     each_stage(raw, &mut |stage| {
+        // Statistics go there.
+        stage.entry("params").or_insert(Value::Null);
         let place = place_of(asked, stage)?;
         for input in inputs(stage.get_mut("query")) {
             if let Some(vector) = id_of(input).and_then(|id| vectors.get(&(place.clone(), id))) {

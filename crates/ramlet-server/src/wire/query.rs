@@ -10,8 +10,8 @@ mod query_groups;
 
 use ramlet::settings::check_recall;
 use ramlet::{
-    Highlight, LookupLocation, OffsetUnit, Prefetch, QuantizationParams, QueryRequest, ScrollRequest,
-    SearchParams, SearchRequest, ShardSelection,
+    Highlight, Idf, LookupLocation, OffsetUnit, Prefetch, QuantizationParams, QueryRequest, ScrollRequest,
+    SearchParams, SearchRequest, ShardSelection, TextQuery,
 };
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ use super::selectors::{WithPayload, WithVector, payload_selector, vector_selecto
 use super::shard_key::WireShards;
 use crate::error::{ApiError, ApiResult};
 use idf::WireIdf;
-use kinds::WireQuery;
+use kinds::{WireQuery, WireText};
 pub use legacy::{
     IntoQuery, WireBatch, WireDiscoverRequest, WireRecommendGroups, WireRecommendRequest, WireSearchGroups,
     WireSearchRequest,
@@ -281,6 +281,27 @@ fn search_params(params: Option<WireParams>, recall: Option<f32>) -> ApiResult<S
         explain: wire.explain.unwrap_or(false),
         idf: wire.idf.map(|WireIdf(idf)| idf),
     })
+}
+
+/// `POST /collections/{collection}/statistics`, our own: what the words of a query are weighed by, where shards of a collection count together.
+#[derive(Debug, Deserialize)]
+pub struct WireStatistics {
+    pub using: String,
+    /// Dimensions of a sparse vector...
+    pub indices: Option<Vec<u32>>,
+    idf: Option<WireIdf>,
+    /// ... or words.
+    text: Option<WireText>,
+}
+
+impl WireStatistics {
+    pub fn idf(&mut self) -> Option<Idf> {
+        self.idf.take().map(|WireIdf(idf)| idf)
+    }
+
+    pub fn text(&mut self) -> Option<TextQuery> {
+        self.text.take().map(WireText::into_query)
+    }
 }
 
 /// `POST /points/scroll`.

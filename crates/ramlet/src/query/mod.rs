@@ -40,10 +40,13 @@ use crate::types::vector::Vector;
 use crate::types::{NamedVectors, PayloadSelector, PointId, ScoredPoint, VectorSelector};
 use crate::write::encoding::{check_query, decode_vector, prepare_query};
 use crate::write::memtable::MemtableView;
+pub use examples::inputs as query_inputs;
 use found::FoundList;
 pub use fusion::{Ranked, fused};
 pub use result_groups::{GROWTH as GROUPS_GROWTH, group_ids};
 pub(crate) use run::{check, query, skipped};
+pub(crate) use sparse::statistics as sparse_statistics;
+pub(crate) use text::TextAsked;
 use segment::{SearchContext, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.

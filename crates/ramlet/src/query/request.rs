@@ -2,6 +2,7 @@
 
 use super::expression::Expression;
 use crate::filter::Filter;
+pub use crate::ranking::Statistics as TextStatistics;
 use crate::request::{Explained, OrderBy, QueryVector, SearchCost, SearchParams, SearchRequest};
 use crate::sharding::ShardSelection;
 use crate::types::{PayloadSelector, PointId, Record, ScoredPoint, VectorSelector};
@@ -206,6 +207,8 @@ pub struct TextQuery {
     pub k: Option<f64>,
     /// How much long texts are held against, 0 to 1; 0.75 unless set.
     pub b: Option<f64>,
+    /// Of all parts of what this collection is a part of; counted here unless set.
+    pub statistics: Option<TextStatistics>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -10,7 +10,7 @@ use crate::filter::Filter;
 use crate::read::lookup::Lookup;
 use crate::read::matching;
 use crate::read::view::{Place, View};
-use crate::request::Idf;
+use crate::request::{Idf, SparseStatistics};
 use crate::schema::VectorField;
 use crate::types::Modifier;
 use crate::types::vector::{SparseVector, Vector};
@@ -66,16 +66,59 @@ fn weigh(
     let held = (query.indices.len() * size_of::<u64>()) as u64;
     let _held = lookup.rare.reserve(held)?;
     let mut counts = vec![0u64; query.indices.len()];
-    let points = match idf {
-        Some(Idf::Corpus(filter)) => {
-            count_matching(view, field, &query.indices, filter, &mut counts, lookup)?
-        }
-        Some(Idf::Global) | None => count_all(view, field, &query.indices, &mut counts, lookup)?,
-    };
+    let points = count(view, field, &query.indices, idf, &mut counts, lookup)?;
     for (value, df) in query.values.iter_mut().zip(counts) {
         *value = (f64::from(*value) * inverse(points, df)) as f32;
     }
     Ok(())
+}
+
+/// The points whose statistics weigh a query, and how many of them have each of `dims`.
+fn count(
+    view: &View,
+    field: &VectorField,
+    dims: &[u32],
+    idf: Option<&Idf>,
+    counts: &mut [u64],
+    lookup: &mut Lookup,
+) -> Result<u64> {
+    match idf {
+        Some(Idf::Corpus(filter)) => count_matching(view, field, dims, filter, counts, lookup),
+        Some(Idf::Global) | None => count_all(view, field, dims, counts, lookup),
+        Some(Idf::Counted(all)) => {
+            for (count, dim) in counts.iter_mut().zip(dims) {
+                *count = *all.frequencies.get(dim).ok_or_else(|| {
+                    Error::bad_input(format!(
+                        "Wrong input: params.idf.statistics has nothing of dimension {dim}"
+                    ))
+                })?;
+            }
+            Ok(all.points)
+        }
+    }
+}
+
+/// The same of any dimensions, ascending, as a query of other parts is weighed by.
+pub fn statistics(
+    view: &View,
+    using: &str,
+    dims: &[u32],
+    idf: Option<&Idf>,
+    lookup: &mut Lookup,
+) -> Result<SparseStatistics> {
+    let field = view.schema.vector(using)?;
+    if field.modifier != Some(Modifier::Idf) {
+        return Err(Error::bad_input(format!(
+            "Wrong input: vector \"{using}\" has no `idf` modifier"
+        )));
+    }
+    let _held = lookup.rare.reserve((dims.len() * size_of::<(u32, u64)>()) as u64)?;
+    let mut counts = vec![0u64; dims.len()];
+    let points = count(view, field, dims, idf, &mut counts, lookup)?;
+    Ok(SparseStatistics {
+        points,
+        frequencies: dims.iter().copied().zip(counts).collect(),
+    })
 }
 
 /// Points with the vector, and how many have each of `dims`. Rows of a segment that were deleted since count until it is

@@ -6,7 +6,8 @@ use super::request::TextQuery;
 use super::{Scratch, place_of};
 use crate::error::{Error, Result};
 use crate::filter::CompiledFilter;
-use crate::ranking::{Bm25Params, Ranked, Terms, rank};
+use crate::ranking::{Bm25Params, Ranked, Statistics, Terms, count, rank};
+use crate::read::lookup::Lookup;
 use crate::read::view::{Place, View};
 use crate::request::{Explained, SearchCost};
 use crate::schema::{PayloadField, Schema};
@@ -61,6 +62,22 @@ impl<'a> TextAsked<'a> {
         })
     }
 
+    /// How many texts of a view have the words.
+    pub fn count(&self, view: &View, lookup: &mut Lookup) -> Result<Statistics> {
+        let terms = Terms::new(self.text, &self.query.text, self.query.repeated)?;
+        let ranked = Ranked {
+            view,
+            field: self.field,
+            text: self.text,
+            terms: &terms,
+            params: self.params,
+            filter: None,
+            among: None,
+            statistics: None,
+        };
+        count(&ranked, lookup)
+    }
+
     /// The `k` best points of `scope`, whose scores are above `least`.
     pub fn best(
         &self,
@@ -85,6 +102,7 @@ impl<'a> TextAsked<'a> {
             params: self.params,
             filter,
             among: places.as_deref(),
+            statistics: self.query.statistics.as_ref(),
         };
         let spent = rank(&ranked, &mut scratch.lookup, &mut scratch.top, explained)?;
         cost.add_all(&spent);

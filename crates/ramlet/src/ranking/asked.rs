@@ -3,6 +3,7 @@
 use roaring::RoaringBitmap;
 
 use super::bm25::Bm25Params;
+use super::statistics::Statistics;
 use super::terms::Terms;
 use crate::filter::CompiledFilter;
 use crate::read::matching::BitmapHold;
@@ -20,6 +21,8 @@ pub struct Ranked<'a> {
     pub filter: Option<&'a CompiledFilter>,
     /// The only points that are asked for; `None`: all.
     pub among: Option<&'a [Place]>,
+    /// Of more than this view: counted before.
+    pub statistics: Option<&'a Statistics>,
 }
 
 /// Rows of a part, and what is held for them.

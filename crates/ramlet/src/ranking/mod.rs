@@ -28,5 +28,6 @@ pub use bm25::folded_length;
 pub use highlight::{Marked, fragments_of};
 pub use memtable_postings::{MemtableHit, MemtablePostings, MemtablePostingsWriter};
 pub use memtable_texts::{Kept, MemtableTexts, count_in, hash_in};
-pub use search::rank;
+pub use search::{count, rank};
+pub use statistics::Statistics;
 pub use terms::Terms;

@@ -12,7 +12,7 @@ use super::payloads::Counted;
 use super::posting_lists::PostingLists;
 use super::statistics::Statistics;
 use super::words::Words;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::FieldWords;
 use crate::payload::Path;
 use crate::read::lookup::Lookup;
@@ -88,6 +88,16 @@ pub fn rank(
         let stages = lookup.io.take_stages();
         counting.push((lookup.io.now() - begun, stages));
     }
+    if let Some(given) = asked.statistics {
+        if given.frequencies.len() != asked.terms.len() {
+            return Err(Error::bad_input(format!(
+                "Wrong input: statistics of {} words, and the query has {}",
+                given.frequencies.len(),
+                asked.terms.len()
+            )));
+        }
+        all.clone_from(given);
+    }
     let weights = all.weights(asked.params, asked.terms.times());
     let mut tell =
         |mut part: Explained, (counted_ns, counting): (u64, Option<Stages>), lookup: &mut Lookup, begun| {
@@ -134,6 +144,28 @@ pub fn rank(
         tell(part, counting[asked.view.segments.len() + index], lookup, begun);
     }
     Ok(cost)
+}
+
+/// The statistics of a view by which a query's words are weighed.
+pub fn count(asked: &Ranked<'_>, lookup: &mut Lookup) -> Result<Statistics> {
+    let mut all = Statistics::new(asked.terms.len());
+    let Ok(path) = Path::parse(&asked.field.path) else {
+        return Ok(all);
+    };
+    let counted = Counted {
+        slot: asked.field.slot,
+        field: asked.text,
+        path: &path,
+        terms: asked.terms,
+    };
+    let words = Words::new(asked.terms, None, None);
+    for segment in &asked.view.segments {
+        count_segment((&counted, &words), segment, lookup, &mut all)?;
+    }
+    for memtable in &asked.view.memtables {
+        count_memtable(&counted, memtable, lookup, &mut all)?;
+    }
+    Ok(all)
 }
 
 impl Ranked<'_> {

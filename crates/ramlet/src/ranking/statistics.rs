@@ -1,9 +1,11 @@
 //! Word statistics over all texts of a view.
 
+use serde::{Deserialize, Serialize};
+
 use super::bm25::{Bm25Params, Weights, folded_length, idf};
 
 /// Counts over the texts that have a token.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     pub documents: u64,
     /// Folded lengths together.

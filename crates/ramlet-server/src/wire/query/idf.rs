@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ramlet::Idf;
+use ramlet::{Idf, SparseStatistics};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use crate::wire::filter::WireFilter;
@@ -10,6 +10,11 @@ use crate::wire::filter::WireFilter;
 /// `"global"`, or a filter of points as `corpus`.
 #[derive(Debug)]
 pub struct WireIdf(pub Idf);
+
+fn counted<'de, A: MapAccess<'de>>(statistics: SparseStatistics, mut map: A) -> Result<WireIdf, A::Error> {
+    while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    Ok(WireIdf(Idf::Counted(statistics)))
+}
 
 impl<'de> Deserialize<'de> for WireIdf {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<WireIdf, D::Error> {
@@ -28,10 +33,13 @@ impl<'de> Deserialize<'de> for WireIdf {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WireIdf, A::Error> {
                 let mut corpus = None;
                 while let Some(key) = map.next_key::<String>()? {
-                    if key == "corpus" {
-                        corpus = Some(map.next_value::<WireFilter>()?);
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
+                    match key.as_str() {
+                        "corpus" => corpus = Some(map.next_value::<WireFilter>()?),
+                        // Our own: what shards of a collection counted together.
+                        "statistics" => return counted(map.next_value()?, map),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
                     }
                 }
                 let corpus = corpus.ok_or_else(|| A::Error::missing_field("corpus"))?;

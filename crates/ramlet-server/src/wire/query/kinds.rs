@@ -5,7 +5,7 @@ use std::fmt;
 
 use ramlet::{
     ContextPair, FeedbackItem, Formula, Fusion, Mmr, NaiveFeedback, PointId, QueryKind, QueryVector,
-    RecommendStrategy, TextQuery,
+    RecommendStrategy, TextQuery, TextStatistics,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -47,6 +47,8 @@ pub enum WireText {
         /// Our own.
         #[serde(default)]
         repeated: bool,
+        /// Our own: what shards of a collection counted together.
+        statistics: Option<TextStatistics>,
     },
 }
 
@@ -62,7 +64,7 @@ struct WireBm25 {
 }
 
 impl WireText {
-    fn into_query(self) -> TextQuery {
+    pub fn into_query(self) -> TextQuery {
         match self {
             WireText::Plain(text) => TextQuery {
                 text,
@@ -72,6 +74,7 @@ impl WireText {
                 query,
                 scoring,
                 repeated,
+                statistics,
             } => {
                 let bm25 = scoring.map(|scoring| scoring.bm25);
                 TextQuery {
@@ -79,6 +82,7 @@ impl WireText {
                     repeated,
                     k: bm25.as_ref().and_then(|bm25| bm25.k),
                     b: bm25.as_ref().and_then(|bm25| bm25.b),
+                    statistics,
                 }
             }
         }

@@ -1,0 +1,264 @@
+"""Collections that are divided among nodes: the same answers as one server gives, kills of owners while clients write, and shards that nobody holds."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from qdrant_client import models
+
+import compare
+import conftest
+from differential import WEIGHTS, History
+from harness.divided import Divided
+from harness.http import Answer
+from harness.server import Server, binary
+from test_nodes import DIM, vector
+from test_owners import Clients, until
+
+STEPS = 200
+KINDS = {kind: weight for kind, weight in WEIGHTS.items() if kind not in ("restart", "kill", "rest", "snapshot")}
+
+
+@pytest.fixture
+def divided(tmp_path):
+    """Makes nodes over a divided store, and ends them."""
+    if conftest.SELF:
+        pytest.skip("needs servers")
+    made = []
+
+    def make(shards=3, nodes=None, **more):
+        made.append(Divided(tmp_path, f"file://{tmp_path}/store", shards, nodes, **more))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+def cluster(node):
+    http = node.http()
+    found = http.result("GET", "/cluster")
+    http.close()
+    return found
+
+
+def shard_of(node):
+    return cluster(node)["store"]["shard"]
+
+
+def asked(node, method, path, body=None):
+    """(status, what is wrong)."""
+    http = node.http()
+    try:
+        http.call(method, path, body, retry=False)
+        return 200, ""
+    except Answer as answer:
+        return answer.status, answer.sentence()
+    finally:
+        http.close()
+
+
+def result(node, method, path, body=None):
+    http = node.http()
+    found = http.result(method, path, body)
+    http.close()
+    return found
+
+
+def create(node, **more):
+    result(node, "PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Dot"}, **more})
+
+
+def put(node, ids):
+    points = [{"id": i, "vector": vector(i), "payload": {"n": i}} for i in ids]
+    result(node, "PUT", "/collections/docs/points?wait=true", {"points": points})
+
+
+def ids_of(node):
+    page = result(node, "POST", "/collections/docs/points/scroll?consistency=majority", {"limit": 100_000, "with_payload": False})
+    return [point["id"] for point in page["points"]]
+
+
+class Divisible(History):
+    """Without what is refused by name where collections are divided."""
+
+    def any(self):
+        while True:
+            arguments, same = super().any()
+            formulas = isinstance(arguments["query"], models.FormulaQuery)
+            merged = any(isinstance(one.query, models.FusionQuery | models.RrfQuery | models.FormulaQuery) for one in arguments.get("prefetch", []))
+            if getattr(arguments["query"], "mmr", None) is None and not (formulas and merged):
+                return arguments, same
+
+
+@pytest.mark.parametrize("grpc", [False, True])
+def test_random_histories(divided, grpc):
+    """The random operations of the differential tests, through all nodes by turns, against the local mode."""
+    three = divided()
+    pair = compare.Pair(conftest.client_of(three, prefer_grpc=grpc), name="differential")
+    history = Divisible(pair, f"shards {grpc}")
+    clients = [conftest.client_of(node, prefer_grpc=grpc) for node in three.nodes]
+    kinds = [kind for kind, weight in KINDS.items() for _ in range(weight)]
+    for step in range(STEPS):
+        pair.remote = clients[step % 3]
+        getattr(history, history.rng.choice(kinds).replace(" ", "_"))()
+        if step % 20 == 19:
+            pair.same_state()
+    for client in clients:
+        client.close()
+    pair.oracle.close()
+    assert three.stop() == 0
+    code, said = three.check()
+    assert code == 0, said
+
+
+def test_points_are_where_their_ids_say(divided):
+    three = divided()
+    assert sorted(shard_of(node) for node in three.nodes) == [0, 1, 2]
+    create(three.nodes[0])
+    put(three.nodes[1], range(300))
+    parts = []
+    for node in three.nodes:
+        told = result(node, "GET", "/collections/docs/cluster")
+        assert told["shard_count"] == 3 and len(told["remote_shards"]) == 2
+        [local] = told["local_shards"]
+        assert local["shard_id"] == shard_of(node)
+        parts.append(local["points_count"])
+        assert result(node, "GET", "/collections/docs")["points_count"] == 300
+        assert result(node, "GET", "/collections/docs")["config"]["params"]["shard_number"] == 3
+        assert result(node, "POST", "/collections/docs/points/count", {})["count"] == 300
+        assert ids_of(node) == list(range(300))
+        peers = cluster(node)
+        assert sorted(peer["uri"] for peer in peers["peers"].values()) == sorted(node.url for node in three.nodes)
+        assert [shard["state"] for shard in peers["store"]["shards"]] == ["Active"] * 3
+    assert sum(parts) == 300 and min(parts) > 60, parts
+
+
+def test_what_is_refused_is_named(divided, tmp_path):
+    three = divided()
+    node = three.nodes[0]
+    status, answer = asked(node, "PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Dot"}, "shard_number": 5})
+    assert status == 400 and "shard_number is 5" in str(answer) and "3 shards" in str(answer)
+    create(node, shard_number=3)
+    put(node, range(10))
+    mmr = {"query": {"nearest": vector(1), "mmr": {}}}
+    formula = {"query": {"formula": "$score"}, "prefetch": {"prefetch": {"query": vector(1)}, "query": {"fusion": "rrf"}}}
+    for method, path, body, named in [
+        ("PUT", "/collections/keyed", {"vectors": {"size": DIM, "distance": "Dot"}, "sharding_method": "custom"}, "sharding_method"),
+        ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}], "shard_key": "a"}, "shard_key"),
+        ("POST", "/collections/docs/points/count", {"shard_key": "a"}, "shard_key"),
+        ("POST", "/collections/docs/points/query", mmr, "mmr"),
+        ("POST", "/collections/docs/points/query", formula, "formula"),
+        ("POST", "/collections/docs/points/query", {"query": vector(1), "params": {"explain": True}}, "explain"),
+        ("POST", "/collections/docs/snapshots", None, "snapshots"),
+        ("POST", "/snapshots", None, "snapshots"),
+        ("PUT", "/collections/docs/shards", {"shard_key": "a"}, "shards"),
+    ]:
+        status, answer = asked(node, method, path, body)
+        assert status == 400 and named in str(answer) and "divided into shards" in str(answer), (method, path, status, answer)
+    # A store stays divided as it is.
+    for more, words in [(["--shards", "4"], ["--shards 4", "has 3"]), (["--shard", "3"], ["--shard 3", "has 3"])]:
+        command = [str(binary()), "serve", "--data", str(tmp_path / "other"), "--store", f"file://{tmp_path}/store", "--no-probe", "--port", "0", *more]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_directory_with_data_is_refused(tmp_path):
+    if conftest.SELF:
+        pytest.skip("needs a server")
+    with Server(tmp_path / "data") as alone:
+        create(alone)
+        put(alone, range(3))
+    command = [str(binary()), "serve", "--data", str(tmp_path / "data"), "--store", f"file://{tmp_path}/store", "--shards", "2", "--no-probe", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "a divided store begins empty" in done.stderr, done.stderr
+
+
+def test_an_owner_is_killed_while_clients_write(divided):
+    """Each shard has two nodes: what was acknowledged is there, whoever is asked."""
+    six = divided(nodes=6)
+    held = [shard_of(node) for node in six.nodes]
+    assert sorted(held) == [0, 0, 1, 1, 2, 2]
+    create(six.nodes[0])
+    acknowledged = set()
+    for turn in range(2):
+        owners = [node for node in six.nodes if cluster(node)["store"]["role"] == "writer"]
+        victim = owners[turn]
+        others = [node for node in six.nodes if node is not victim]
+        clients = Clients(others, 1_000 + 10_000_000 * turn)
+        time.sleep(1)
+        victim.kill()
+        killed = time.monotonic()
+        until(lambda: any(at > killed + 1 for at, _ in clients.acknowledged), 60)
+        time.sleep(6)
+        acknowledged |= clients.end()
+        # Nobody was answered wrongly meanwhile: what failed says why.
+        assert all(status in (503, 429) for status, _, _ in clients.refused), clients.refused[:3]
+        victim.start()
+        assert shard_of(victim) == held[six.nodes.index(victim)]
+    found = [ids_of(node) for node in six.nodes]
+    assert all(ids == found[0] for ids in found)
+    assert acknowledged and acknowledged <= set(found[0]), sorted(acknowledged - set(found[0]))[:10]
+    assert result(six.nodes[0], "POST", "/collections/docs/points/count?consistency=majority", {})["count"] == len(found[0])
+
+
+def test_a_shard_without_nodes_is_named(divided):
+    three = divided()
+    first, gone = three.nodes[0], three.nodes[2]
+    create(first)
+    put(first, range(100))
+    shard = shard_of(gone)
+    gone.kill()
+    for method, path, body in [
+        ("POST", "/collections/docs/points/scroll", {"limit": 10}),
+        ("POST", "/collections/docs/points/count", {}),
+        ("POST", "/collections/docs/points/query", {"query": vector(1)}),
+        ("PUT", "/collections/docs/points?wait=true", {"points": [{"id": i, "vector": vector(i)} for i in range(100)]}),
+        ("PUT", "/collections/more", {"vectors": {"size": DIM, "distance": "Dot"}}),
+    ]:
+        status, answer = asked(first, method, path, body)
+        assert status == 503 and f"Shard {shard} doesn't answer" in str(answer), (path, status, answer)
+    # Its card stays for a while; then everybody tells that nobody holds it.
+    dead = lambda: next(one for one in cluster(first)["store"]["shards"] if one["shard_id"] == shard)["state"] == "Dead"  # noqa: E731
+    until(dead, 60)
+    issues = result(first, "GET", "/issues")["issues"]
+    assert any(issue["code"] == "SHARD_WITHOUT_NODE" and f"shard {shard}" in issue["description"] for issue in issues), issues
+    gone.start()
+    until(lambda: asked(first, "POST", "/collections/docs/points/count", {})[0] == 200)
+    assert ids_of(first) == list(range(100))
+    # What failed halfway may be done again.
+    create_more = ("PUT", "/collections/more", {"vectors": {"size": DIM, "distance": "Dot"}})
+    assert asked(first, *create_more)[0] == 200
+    assert asked(first, *create_more)[0] == 409
+    for node in three.nodes:
+        assert result(node, "GET", "/collections/more/exists")["exists"]
+
+
+def test_all_nodes_are_killed_and_started_again(divided):
+    three = divided()
+    create(three.nodes[0])
+    put(three.nodes[0], range(200))
+    held = [shard_of(node) for node in three.nodes]
+    three.restart(kill=True)
+    assert [shard_of(node) for node in three.nodes] == held
+    for node in three.nodes:
+        assert ids_of(node) == list(range(200))
+
+
+def test_a_node_that_was_stopped_is_passed_by(divided):
+    """A replica answers reads while the owner of its shard is stopped."""
+    four = divided(shards=2, nodes=4)
+    create(four.nodes[0])
+    put(four.nodes[0], range(50))
+    own = shard_of(four.nodes[0])
+    others = [node for node in four.nodes if shard_of(node) != own]
+    owner = next(node for node in others if cluster(node)["store"]["role"] == "writer")
+    os.kill(owner.process.pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    assert result(four.nodes[0], "POST", "/collections/docs/points/count", {})["count"] == 50
+    assert time.monotonic() - begun < 30
+    until(lambda: asked(four.nodes[0], "PUT", "/collections/docs/points?wait=true", {"points": [{"id": i, "vector": vector(i)} for i in range(60)]})[0] == 200, 90)
+    os.kill(owner.process.pid, signal.SIGCONT)
+    assert ids_of(four.nodes[0]) == list(range(60))
