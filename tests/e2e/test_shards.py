@@ -98,7 +98,7 @@ def test_random_histories(divided, grpc):
     """The random operations of the differential tests, through all nodes by turns, against the local mode."""
     three = divided()
     pair = compare.Pair(conftest.client_of(three, prefer_grpc=grpc), name="differential")
-    history = Divisible(pair, f"shards {grpc}")
+    history = Divisible(pair, f"divided {grpc}")
     clients = [conftest.client_of(node, prefer_grpc=grpc) for node in three.nodes]
     kinds = [kind for kind, weight in KINDS.items() for _ in range(weight)]
     for step in range(STEPS):

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
 use ramlet::{Engine, EngineOptions};
 use ramlet_memory::{BudgetRequest, BudgetTable, Ledger};
+use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 #[cfg(feature = "store")]
 use ramlet_server::{Forwarder, Shards};
-use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposure, is_loopback, limits};
 use tikv_jemalloc_ctl::{epoch, stats};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -193,7 +193,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             .ledger()
             .consumer("forwarded writes", bytes)
             .reserve(bytes)?;
-        let shards = directory.as_ref().map_or(0, |directory| directory.count() as usize);
+        let shards = directory
+            .as_ref()
+            .map_or(0, |directory| directory.count() as usize);
         let send = forward::send_on(limits::FORWARDS * (1 + shards));
         let forwarder = Forwarder::new(send.clone(), held);
         let node = ramlet_server::Node::new(shared.clone(), Some(forwarder));

@@ -239,9 +239,9 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
     };
     let (shards, shard) = (number(args.shards, "shards")?, number(args.shard, "shard")?);
     match (text(&args.store, "store"), role) {
-        (None, _) if shards.or(shard).is_some() => {
-            Err(anyhow!("--shards and --shard are for nodes over a store: --store URL"))
-        }
+        (None, _) if shards.or(shard).is_some() => Err(anyhow!(
+            "--shards and --shard are for nodes over a store: --store URL"
+        )),
         (None, None) => Ok(None),
         (None, Some(_)) => Err(anyhow!("--role is for a node over a store: --store URL")),
         (Some(url), role) => Ok(Some(StoreSettings {

@@ -43,9 +43,7 @@ pub fn settle_shards(store: &Store, wanted: Option<u32>) -> Result<u32> {
     let bytes = serde_json::to_vec(&Divided { shards }).expect("it has string keys only");
     match store.create(&Path::from(SHARDS), Bytes::from(bytes)) {
         // Another node said it at the same moment, or this one did and the answer was lost.
-        Err(e) if e.kind() == StoreErrorKind::Exists || e.is_unknown() => {
-            shard_count(store)?.ok_or(e)
-        }
+        Err(e) if e.kind() == StoreErrorKind::Exists || e.is_unknown() => shard_count(store)?.ok_or(e),
         done => done.map(|()| shards),
     }
 }

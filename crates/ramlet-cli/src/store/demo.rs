@@ -123,7 +123,9 @@ impl Node {
         let grpc_port = free_port(port.saturating_add(1))?;
         let data = dir.join(format!("node{number}"));
         let mut command = Command::new(std::env::current_exe().context("this program's own file")?);
-        let shards = args.shards.map(|shards| ["--shards".to_owned(), shards.to_string()]);
+        let shards = args
+            .shards
+            .map(|shards| ["--shards".to_owned(), shards.to_string()]);
         command
             .args(["serve", "--no-probe", "--data"])
             .arg(&data)

@@ -53,7 +53,12 @@ fn send(agent: &ureq::Agent, request: &ForwardedRequest) -> Result<ForwardedAnsw
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
     let most = request.answer_bytes_max;
     let mut body = Vec::new();
-    let mut reader = answer.body_mut().with_config().limit(most + 1).reader().take(most + 1);
+    let mut reader = answer
+        .body_mut()
+        .with_config()
+        .limit(most + 1)
+        .reader()
+        .take(most + 1);
     loop {
         if let Some(room) = &request.room {
             // A vector that grows is there twice for a moment.

@@ -32,6 +32,7 @@ use crate::app::App;
 use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::shards;
 use crate::nodes::changes::handle;
 use crate::observability::slow_log::Ended;
 use crate::observability::stats::Endpoint;
@@ -322,7 +323,9 @@ async fn answer(
         request.incoming.headers.clone_from(headers);
     }
     let call = Call::new(app.clone(), request, (grant, held));
-    let answer = handle(route, call).await.inspect_err(|e| record.failed(e))?;
+    let answer = shards::handle(route, call)
+        .await
+        .inspect_err(|e| record.failed(e))?;
     write(app, method, answer, start)
 }
 

@@ -87,16 +87,6 @@ pub async fn handle(route: &'static Route, call: Call) -> ApiResult<Answer> {
     let Some(node) = call.app.node.clone() else {
         return (route.handler)(call).await;
     };
-    match &node.shards {
-        Some(shards) if !shards.is_asked_alone(&call.request.incoming.headers)? => {
-            shards::handle(&node, route, call).await
-        }
-        _ => alone(&node, route, call).await,
-    }
-}
-
-/// The same of what is here, whatever other nodes have.
-pub async fn alone(node: &Arc<Node>, route: &'static Route, call: Call) -> ApiResult<Answer> {
     let kind = kind_of(route);
     match kind {
         Kind::Local => {}
@@ -114,10 +104,10 @@ pub async fn alone(node: &Arc<Node>, route: &'static Route, call: Call) -> ApiRe
             )));
         }
         Kind::Points | Kind::Change => match node.place()? {
-            Place::At(owner) => return forward(node, route, call, &owner).await,
+            Place::At(owner) => return forward(&node, route, call, &owner).await,
             Place::Here if kind == Kind::Change => {
                 // To its end, also when the client leaves: what is in the log has to be made here.
-                let done = tokio::spawn(change(node.clone(), route, call)).await;
+                let done = tokio::spawn(change(node, route, call)).await;
                 return done.map_err(ApiError::internal)?;
             }
             Place::Here => {}

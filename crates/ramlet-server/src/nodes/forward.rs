@@ -26,8 +26,6 @@ use crate::request::request_id::REQUEST_ID;
 use crate::request::route::Route;
 use crate::threads::pool::spawn_blocking;
 
-/// Has the id of the node that sent a request on: it isn't sent any further.
-pub const FORWARDED: HeaderName = HeaderName::from_static("ramlet-forwarded");
 /// What tells who asks, and what the request is called in logs.
 pub(crate) const PASSED: [HeaderName; 3] = [
     HeaderName::from_static("api-key"),

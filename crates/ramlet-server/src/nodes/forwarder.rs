@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use ramlet_memory::Reservation;
 use tokio::sync::oneshot;
 
 use crate::limits;
+
+/// Has the id of the node that sent a request on: it isn't sent any further.
+pub const FORWARDED: HeaderName = HeaderName::from_static("ramlet-forwarded");
 
 /// Asked before an answer becomes so many bytes long; an error: there is no memory for it.
 pub type Room = Arc<dyn Fn(u64) -> Result<(), String> + Send + Sync>;

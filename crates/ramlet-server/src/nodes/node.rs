@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use super::forwarder::Forwarder;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RETRY_AFTER_SECONDS;
-use crate::shards::Shards;
+use crate::shards::known::Shards;
 
 /// The last slot of the log that the answering node has applied.
 pub const SLOT: HeaderName = HeaderName::from_static("ramlet-slot");

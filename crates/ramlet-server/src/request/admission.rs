@@ -65,7 +65,9 @@ async fn confirm(app: &App, grant: &Grant, deadline: Instant) -> ApiResult<()> {
     };
     if app.node.as_ref().is_some_and(|node| node.shards.is_some()) {
         // Its points are of several shards.
-        let what = format!("Forbidden: `value_exists` of a token isn't possible where collections are divided, {WORDS}");
+        let what = format!(
+            "Forbidden: `value_exists` of a token isn't possible where collections are divided, {WORDS}"
+        );
         return Err(ApiError::new(StatusCode::FORBIDDEN, what));
     }
     let Ok(collection) = app.collection(&exists.collection).await else {

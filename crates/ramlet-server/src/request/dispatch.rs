@@ -32,6 +32,7 @@ use crate::answers::out::Form;
 use crate::answers::pieces::Sent;
 use crate::answers::stream;
 use crate::app::App;
+use crate::shards;
 use crate::bodies::body::read_body;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -174,7 +175,7 @@ async fn answer(
         .with(incoming)
         .noted(steps.cloned());
     let call = Call::new(app.clone(), request, (grant, held));
-    let answer = handle(route, call).await;
+    let answer = shards::handle(route, call).await;
     answer.inspect_err(|e| record.failed(e))
 }
 

@@ -12,13 +12,13 @@ use bytes::Bytes;
 use ramlet_memory::OverBudget;
 use serde::Deserialize;
 
-use super::{SHARD, Shards};
+use super::known::{SHARD, Shards};
 use crate::answer::Answer;
 use crate::api_request::{ApiRequest, Incoming, RequestBody};
 use crate::app::App;
 use crate::auth::Grant;
 use crate::call::Call;
-use crate::changes::alone;
+use crate::changes;
 use crate::error::{ApiError, ApiResult};
 use crate::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
 use crate::forwarder::{ForwardedRequest, NoAnswer, Room};
@@ -137,7 +137,10 @@ impl Divided {
     }
 
     pub fn shards(&self) -> &Shards {
-        self.node.shards.as_ref().expect("only where collections are divided")
+        self.node
+            .shards
+            .as_ref()
+            .expect("only where collections are divided")
     }
 
     pub fn count(&self) -> u32 {
@@ -165,7 +168,12 @@ impl Divided {
     }
 
     /// A read of a collection by another route.
-    pub fn other(&self, (method, path): (&str, &str), collection: &str, body: impl Into<Bytes>) -> ApiResult<Ask> {
+    pub fn other(
+        &self,
+        (method, path): (&str, &str),
+        collection: &str,
+        body: impl Into<Bytes>,
+    ) -> ApiResult<Ask> {
         Ok(Ask {
             route: route(method, path)?,
             params: vec![("collection".to_owned(), collection.to_owned())],
@@ -266,7 +274,7 @@ impl Divided {
         let given = (RequestBody::Json(body), Form::WholeJson);
         let request = ApiRequest::new(params, QueryParams::parse(&query)?, given, self.start).with(incoming);
         let call = Call::new(self.app.clone(), request, (self.grant.clone(), held));
-        let answer = alone(&self.node, route, call).await.map_err(|e| told(shard, e))?;
+        let answer = changes::handle(route, call).await.map_err(|e| told(shard, e))?;
         if !is_read {
             let slot = self.node.log.status().slot;
             self.shards()
@@ -295,10 +303,16 @@ impl Divided {
             tokio::time::sleep(limits::OWNER_POLL).await;
             nodes = shards.nodes(shard, is_read);
         }
-        let mut failed = None;
-        for (at, node) in nodes.iter().enumerate() {
+        let (mut failed, mut tried) = (None, Vec::new());
+        loop {
+            let mut untried = nodes.iter().filter(|node| !tried.contains(&node.node));
+            let Some(node) = untried.next().cloned() else {
+                break;
+            };
+            let is_last = untried.next().is_none();
+            tried.push(node.node.clone());
             let left = self.deadline.saturating_duration_since(Instant::now());
-            let timeout = match is_read && at + 1 < nodes.len() {
+            let timeout = match is_read && !is_last {
                 true => left.min(limits::SHARD_READ_WAIT),
                 false => left + limits::FORWARD_GRACE,
             };
@@ -317,8 +331,10 @@ impl Divided {
             };
             let answer = tokio::select! {
                 answer = lanes[usize::from(!is_read)].send(request) => answer,
-                why = shards.replaced(shard, node, is_read) => Err(NoAnswer::Lost(why)),
+                why = shards.replaced(shard, (&node, &tried), is_read) => Err(NoAnswer::Lost(why)),
             };
+            // There may be others by now.
+            nodes = shards.nodes(shard, is_read);
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(NoAnswer::Busy) => {
@@ -396,10 +412,11 @@ impl Divided {
 
 /// `12,9,33`: a slot of each shard.
 fn slots_of(asked: &HeaderValue, shards: u32) -> ApiResult<Vec<u64>> {
-    let slots = asked
-        .to_str()
-        .ok()
-        .and_then(|text| text.split(',').map(|slot| slot.trim().parse::<u64>().ok()).collect());
+    let slots = asked.to_str().ok().and_then(|text| {
+        text.split(',')
+            .map(|slot| slot.trim().parse::<u64>().ok())
+            .collect()
+    });
     match slots {
         Some(slots) if Vec::len(&slots) == shards as usize => Ok(slots),
         _ => Err(ApiError::wrong_input(format!(
@@ -468,4 +485,3 @@ pub async fn at_once<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     .await;
     done.into_iter().flatten().collect()
 }
-

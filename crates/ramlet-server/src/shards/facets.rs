@@ -114,7 +114,7 @@ async fn nearest(asked: &Divided, ids: Vec<PointId>, using: &str, limit: usize) 
     let points = retrieve(asked, asked.collection(), &ids, (Some(&no), Some(&names))).await?;
     let mut vectors = Vec::with_capacity(points.len());
     for point in &points {
-        let vector = super::query::vector_of(point, using)?;
+        let vector = super::raw::vector_of(point, using)?;
         vectors.push((point.id, vector.unwrap_or(Value::Null)));
     }
     let config = asked.app.collection(asked.collection()).await?.config();

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use ramlet::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use ramlet::payload::Path;
-use ramlet::{
-    GROUPS_GROWTH, GroupId, PointId, Prefetch, QueryGroupsRequest, QueryKind, group_ids,
-};
+use ramlet::{GROUPS_GROWTH, GroupId, PointId, Prefetch, QueryGroupsRequest, QueryKind, group_ids};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -15,7 +13,8 @@ use serde_json::{Map, Value, json};
 use super::answers::{Point, write_list};
 use super::ask::Divided;
 use super::points::{dress, no_keys, retrieve};
-use super::query::{Query, Run, in_words_of_query};
+use super::query::Run;
+use super::raw::{Query, in_words_of_query};
 use super::{Form, refused};
 use crate::answer::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -53,8 +52,8 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
     let lookup = raw.remove("with_lookup");
     let shown = (raw.remove("with_payload"), raw.remove("with_vector"));
     raw.insert("with_payload".to_owned(), payload_of(&request.group_by));
-    let path = Path::parse(&request.group_by)
-        .map_err(|e| ApiError::wrong_input(format_args!("group_by: {e}")))?;
+    let path =
+        Path::parse(&request.group_by).map_err(|e| ApiError::wrong_input(format_args!("group_by: {e}")))?;
     let (limit, size) = (request.query.limit, request.group_size);
     let wanted = limit.saturating_mul(size);
     if wanted > LIMIT_MAX {
@@ -269,8 +268,14 @@ async fn look_up(
         None | Some(Value::Null) => return Ok(HashMap::new()),
         Some(Value::Object(mut fields)) => {
             let collection = fields.remove("collection");
-            let vector = fields.remove("with_vectors").or_else(|| fields.remove("with_vector"));
-            (collection.unwrap_or_default(), fields.remove("with_payload"), vector)
+            let vector = fields
+                .remove("with_vectors")
+                .or_else(|| fields.remove("with_vector"));
+            (
+                collection.unwrap_or_default(),
+                fields.remove("with_payload"),
+                vector,
+            )
         }
         Some(name) => (name, None, None),
     };

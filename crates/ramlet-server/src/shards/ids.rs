@@ -26,8 +26,13 @@ mod tests {
         let of = |id| shard_of(id, 1_000);
         // Written down once: data of a store lie where these say.
         assert_eq!(
-            [of(PointId::Num(0)), of(PointId::Num(1)), of(PointId::Num(u64::MAX)), of(uuid)],
-            [0, 0, 0, 0]
+            [
+                of(PointId::Num(0)),
+                of(PointId::Num(1)),
+                of(PointId::Num(u64::MAX)),
+                of(uuid)
+            ],
+            [213, 332, 667, 550]
         );
     }
 

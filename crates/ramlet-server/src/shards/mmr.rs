@@ -11,7 +11,7 @@ use super::answers::{Point, WirePoint};
 use super::ask::Divided;
 use super::ids::divided;
 use super::points::retrieve;
-use super::query::vector_of;
+use super::raw::vector_of;
 use crate::error::{ApiError, ApiResult};
 
 /// Share of diversity where none is given.
@@ -111,7 +111,11 @@ async fn compared(
         asks.push((shard, asked.other(path, asked.collection(), body)?));
     }
     // Sparse vectors that share nothing are not found.
-    let unlike = if distance.is_none() { 0.0 } else { f32::NEG_INFINITY };
+    let unlike = if distance.is_none() {
+        0.0
+    } else {
+        f32::NEG_INFINITY
+    };
     let mut alike = vec![unlike; ids.len() * ids.len()];
     for (_, part) in &asked.ask_some(asks).await? {
         let asking = ids.iter().filter(|id| vectors.contains_key(id));

@@ -11,190 +11,30 @@ mod facets;
 mod filters;
 mod groups;
 mod ids;
+pub(crate) mod known;
 mod lanes;
 mod map;
 mod mmr;
 mod points;
 mod query;
+mod raw;
 mod samples;
 mod settings;
 mod statistics;
 mod writes;
 
-use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
-
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use ramlet_memory::{Consumer, OverBudget, Reservation};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use self::ask::Divided;
-use self::lanes::Lane;
+pub use self::known::Shards;
 pub use self::map::{ShardMap, ShardNode};
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::changes::alone;
+use crate::changes;
 use crate::error::{ApiError, ApiResult};
-use crate::forwarder::SendOn;
-use crate::limits;
 use crate::node::{ALL_SHARDS, Node};
 use crate::route::Route;
-
-/// Of a request: the number of the shard that it is about alone.
-pub const SHARD: HeaderName = HeaderName::from_static("ramlet-shard");
-
-/// The shards, as a node that holds one of them sees them.
-pub struct Shards {
-    own: u32,
-    map: Arc<dyn ShardMap>,
-    /// Of each shard but the own one: for reads, and for writes.
-    lanes: Vec<Option<[Lane; 2]>>,
-    /// The highest slot of each shard that was written through this node: who reads through it sees that.
-    written: Vec<AtomicU64>,
-    /// Nodes take turns.
-    turn: AtomicUsize,
-    /// Nodes that didn't answer, and when.
-    silent: Mutex<Vec<(String, Instant)>>,
-    /// Account of answers that are gathered.
-    gathered: Consumer,
-    _connections: Reservation,
-}
-
-impl Shards {
-    /// `own` of so many. `gathered`: the account of connections and of answers of other shards.
-    pub fn new(
-        (own, count): (u32, u32),
-        map: Arc<dyn ShardMap>,
-        send: &SendOn,
-        gathered: Consumer,
-    ) -> Result<Shards, NotDivided> {
-        let bytes = u64::from(count - 1) * limits::SHARD_CONNECTIONS_BYTES;
-        let connections = gathered.reserve(bytes).map_err(NotDivided::Memory)?;
-        let mut lanes = Vec::with_capacity(count as usize);
-        for shard in 0..count {
-            lanes.push(match shard == own {
-                true => None,
-                false => {
-                    let lane = |threads| Lane::new(send, threads).map_err(NotDivided::Threads);
-                    let [reads, writes] = limits::SHARD_LANE_THREADS;
-                    Some([lane(reads)?, lane(writes)?])
-                }
-            });
-        }
-        Ok(Shards {
-            own,
-            map,
-            lanes,
-            written: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            turn: AtomicUsize::new(0),
-            silent: Mutex::default(),
-            gathered,
-            _connections: connections,
-        })
-    }
-
-    fn count(&self) -> u32 {
-        self.lanes.len() as u32
-    }
-
-    /// Whether a request is about the shard that is here, and nothing else.
-    pub(crate) fn is_asked_alone(&self, headers: &HeaderMap) -> ApiResult<bool> {
-        let Some(asked) = headers.get(SHARD) else {
-            // A write that another node of the shard sends to its owner.
-            return Ok(headers.contains_key(crate::forward::FORWARDED));
-        };
-        let asked = asked.to_str().ok().and_then(|text| text.parse::<u32>().ok());
-        match asked {
-            Some(asked) if asked == self.own => Ok(true),
-            _ => {
-                let what = format!("this node holds shard {} of {}", self.own, self.count());
-                Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, what))
-            }
-        }
-    }
-
-    /// Slots of all shards that were written through this node, as headers have them.
-    pub(crate) fn slots(&self) -> HeaderValue {
-        let slots = self.written.iter().map(|slot| slot.load(Ordering::Acquire).to_string());
-        let text = slots.collect::<Vec<_>>().join(",");
-        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0"))
-    }
-
-    fn note_written(&self, shard: u32, slot: u64) {
-        self.written[shard as usize].fetch_max(slot, Ordering::AcqRel);
-    }
-
-    fn note_silent(&self, url: &str) {
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|(other, at)| other != url && at.elapsed() < limits::SHARD_AVOIDED);
-        silent.push((url.to_owned(), Instant::now()));
-        drop(silent);
-        self.map.look();
-    }
-
-    /// The nodes of another shard in the order in which they are asked.
-    fn nodes(&self, shard: u32, is_read: bool) -> Vec<ShardNode> {
-        let mut nodes = self.map.nodes(shard);
-        nodes.retain(|node| !node.url.is_empty());
-        nodes.sort_by(|a, b| a.node.cmp(&b.node));
-        if !nodes.is_empty() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len();
-            nodes.rotate_left(turn);
-        }
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_silent = |node: &ShardNode| {
-            let known = silent.iter().find(|(url, _)| *url == node.url);
-            known.is_some_and(|(_, at)| at.elapsed() < limits::SHARD_AVOIDED)
-        };
-        nodes.sort_by_key(|node| (is_silent(node), !is_read && !node.owns));
-        nodes
-    }
-
-    /// Until another node owns the shard's log: the one before may be stopped, and its answer far away. Never for reads.
-    async fn replaced(&self, shard: u32, node: &ShardNode, is_read: bool) -> String {
-        if is_read {
-            return std::future::pending().await;
-        }
-        loop {
-            tokio::time::sleep(limits::OWNER_POLL).await;
-            let nodes = self.map.nodes(shard);
-            if nodes.iter().any(|other| other.owns && other.node != node.node) {
-                return "another node took over".to_owned();
-            }
-        }
-    }
-
-    /// How many nodes hold other shards.
-    pub(crate) fn nodes_elsewhere(&self) -> usize {
-        let others = (0..self.count()).filter(|shard| *shard != self.own);
-        others.map(|shard| self.map.nodes(shard).len()).sum()
-    }
-
-    /// The shards that no node is known to hold.
-    pub(crate) fn without_nodes(&self) -> Vec<u32> {
-        let others = (0..self.count()).filter(|shard| *shard != self.own);
-        others.filter(|shard| self.nodes(*shard, true).is_empty()).collect()
-    }
-}
-
-/// Why a node can't hold a shard.
-#[derive(Debug)]
-pub enum NotDivided {
-    Memory(OverBudget),
-    Threads(io::Error),
-}
-
-impl std::fmt::Display for NotDivided {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NotDivided::Memory(e) => e.fmt(f),
-            NotDivided::Threads(e) => write!(f, "starting threads: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for NotDivided {}
 
 /// What becomes of a route where collections are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -275,14 +115,19 @@ fn way_of(route: &Route) -> Way {
         ("GET", "") => Way::Read(Reading::Info),
         ("PUT", "") => Way::Settings(Setting::Create),
         ("DELETE", "") => Way::Settings(Setting::Delete),
-        ("PATCH", "") | (_, "/index" | "/index/{field}" | "/vectors/{vector}") => Way::Settings(Setting::Other),
+        ("PATCH", "") | (_, "/index" | "/index/{field}" | "/vectors/{vector}") => {
+            Way::Settings(Setting::Other)
+        }
         ("GET", "/exists" | "/aliases" | "/shards") => Way::First,
         ("GET", "/cluster") => Way::Read(Reading::Shards),
         ("GET", "/optimizations" | "/memory") => Way::Here,
         ("PUT", "/points" | "/points/vectors") => Way::Write(Writing::Points),
         (
             _,
-            "/points/delete" | "/points/payload" | "/points/payload/delete" | "/points/payload/clear"
+            "/points/delete"
+            | "/points/payload"
+            | "/points/payload/delete"
+            | "/points/payload/clear"
             | "/points/vectors/delete",
         ) => Way::Write(Writing::Selected),
         (_, "/points/batch") => Way::Write(Writing::Batch),
@@ -315,11 +160,25 @@ fn refused(what: impl std::fmt::Display) -> ApiError {
     ))
 }
 
-/// Answers a request that may be about several shards.
-pub(crate) async fn handle(node: &Arc<Node>, route: &'static Route, call: Call) -> ApiResult<Answer> {
+/// Answers a request that may, where collections are divided from the shards that it is about.
+pub(crate) async fn handle(route: &'static Route, call: Call) -> ApiResult<Answer> {
+    let headers = &call.request.incoming.headers;
+    let node = match call.app.node.as_ref() {
+        Some(node)
+            if let Some(shards) = &node.shards
+                && !shards.is_asked_alone(headers)? =>
+        {
+            node.clone()
+        }
+        _ => return changes::handle(route, call).await,
+    };
+    of_shards(&node, route, call).await
+}
+
+async fn of_shards(node: &Arc<Node>, route: &'static Route, call: Call) -> ApiResult<Answer> {
     let way = way_of(route);
     match way {
-        Way::Here => return alone(node, route, call).await,
+        Way::Here => return changes::handle(route, call).await,
         Way::Never => return Err(refused(format_args!("{} {}", route.method, route.path))),
         _ => {}
     }

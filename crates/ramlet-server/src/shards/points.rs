@@ -42,7 +42,13 @@ pub async fn several(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
     let wire: WireRetrieve = serde_json::from_slice(body).map_err(ApiError::format)?;
     no_keys(&wire.shard_key.0)?;
     let raw: Selected<'_> = serde_json::from_slice(body).map_err(ApiError::format)?;
-    let found = retrieve(asked, asked.collection(), &wire.ids, (raw.with_payload, raw.vector())).await?;
+    let found = retrieve(
+        asked,
+        asked.collection(),
+        &wire.ids,
+        (raw.with_payload, raw.vector()),
+    )
+    .await?;
     let mut out = asked.points_out();
     write_list(found, &mut out, Point::write_record)?;
     Ok(Answer::Json(out))
@@ -162,7 +168,10 @@ pub async fn scroll(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
     let mut points = merged(lists, by, usize::MAX);
     if points.len() > scroll.limit {
         let rest = points.split_off(scroll.limit);
-        next = [next, rest.first().map(|point| point.id)].into_iter().flatten().min();
+        next = [next, rest.first().map(|point| point.id)]
+            .into_iter()
+            .flatten()
+            .min();
     }
     let next = next.filter(|_| scroll.order_by.is_none());
     let mut out = asked.points_out();

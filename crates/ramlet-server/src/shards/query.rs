@@ -10,112 +10,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ramlet::{
-    Collection, CollectionConfig, Direction, Distance, Mmr, Modifier, PointId, Prefetch, QueryKind, QueryRequest,
+    Collection, CollectionConfig, Direction, Distance, Mmr, Modifier, PointId, Prefetch, QueryKind,
     RecommendStrategy, fused,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answers::{By, Point, Rank, WirePoint, merged, write_list};
-use super::ask::{Ask, Divided, Part, at_once};
+use super::ask::{Ask, Divided, at_once};
 use super::filters;
 use super::ids::divided;
 use super::points::{dress, no_keys, retrieve};
+use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
 use super::{Form, refused, statistics};
 use crate::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::growing_reservation::GrowingReservation;
 use crate::limits;
-use crate::wire::query::{IntoQuery, WireDiscoverRequest, WireQueryRequest, WireRecommendRequest, WireSearchRequest};
 
 const QUERY: (&str, &str) = ("POST", "/collections/{collection}/points/query");
 const QUERIES: (&str, &str) = ("POST", "/collections/{collection}/points/query/batch");
 /// Bytes of a point of a list without payload and vectors.
 const POINT_BYTES: u64 = 2 * size_of::<Point>() as u64;
-
-pub(super) type Object = Map<String, Value>;
-
-/// A query as it came: as the engine reads it, and as JSON of the query API.
-pub struct Query {
-    pub typed: QueryRequest,
-    pub raw: Object,
-}
-
-fn typed<'a, T: IntoQuery + Deserialize<'a>>(json: &'a str) -> ApiResult<QueryRequest> {
-    let wire: T = serde_json::from_str(json).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
-    wire.into_query()
-}
-
-impl Query {
-    fn typed(form: Form, json: &str) -> ApiResult<QueryRequest> {
-        match form {
-            Form::Query => typed::<WireQueryRequest>(json),
-            Form::Search => typed::<WireSearchRequest>(json),
-            Form::Recommend => typed::<WireRecommendRequest>(json),
-            Form::Discover => typed::<WireDiscoverRequest>(json),
-        }
-    }
-
-    pub fn read(form: Form, json: &str) -> ApiResult<Query> {
-        let typed = Query::typed(form, json)?;
-        let raw = serde_json::from_str(json).map_err(ApiError::format)?;
-        let raw = in_words_of_query(form, raw);
-        Ok(Query { typed, raw })
-    }
-}
-
-/// An older request as one of the query API.
-pub fn in_words_of_query(form: Form, mut raw: Object) -> Object {
-    for (theirs, ours) in [("with_vectors", "with_vector"), ("top", "limit")] {
-        if let Some(value) = raw.remove(theirs) {
-            raw.entry(ours).or_insert(value);
-        }
-    }
-    let mut moved = |names: &[&str]| -> Object {
-        let each = names.iter();
-        each.filter_map(|name| raw.remove_entry(*name).filter(|(_, value)| !value.is_null()))
-            .collect()
-    };
-    let query = match form {
-        Form::Query => return raw,
-        Form::Search => {
-            let mut vector = moved(&["vector"]).remove("vector").unwrap_or(Value::Null);
-            if let Some(named) = vector.as_object_mut()
-                && let Some(name) = named.remove("name")
-            {
-                raw.insert("using".to_owned(), name);
-                vector = named.remove("vector").unwrap_or(Value::Null);
-            }
-            json!({ "nearest": vector })
-        }
-        Form::Recommend => json!({ "recommend": moved(&["positive", "negative", "strategy"]) }),
-        Form::Discover => {
-            let mut fields = moved(&["target", "context"]);
-            match fields.contains_key("target") {
-                true => {
-                    fields.entry("context").or_insert_with(|| json!([]));
-                    json!({ "discover": fields })
-                }
-                false => json!({ "context": fields.remove("context").unwrap_or_else(|| json!([])) }),
-            }
-        }
-    };
-    raw.insert("query".to_owned(), query);
-    raw
-}
-
-/// The points of a shard's answer.
-pub fn points_of(part: &Part) -> ApiResult<Vec<WirePoint<'_>>> {
-    #[derive(Deserialize)]
-    struct Points<'a> {
-        #[serde(borrow)]
-        points: Vec<WirePoint<'a>>,
-    }
-    Ok(part.read::<Points<'_>>()?.points)
-}
 
 /// `POST /points/query`, and the older routes.
 pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
@@ -268,23 +186,6 @@ impl<'s> Stage<'s> {
             query.remove("mmr");
         }
         body
-    }
-}
-
-/// One object stands for a list of it.
-fn objects(value: Option<&Value>) -> Vec<&Object> {
-    match value {
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).collect(),
-        Some(Value::Object(one)) => vec![one],
-        _ => Vec::new(),
-    }
-}
-
-pub(super) fn objects_mut(value: Option<&mut Value>) -> Vec<&mut Object> {
-    match value {
-        Some(Value::Array(list)) => list.iter_mut().filter_map(Value::as_object_mut).collect(),
-        Some(Value::Object(one)) => vec![one],
-        _ => Vec::new(),
     }
 }
 
@@ -595,17 +496,14 @@ impl<'a> Run<'a> {
             if own.clone().all(|ids| ids.is_empty()) {
                 continue;
             }
-            let prefetch = stage
-                .prefetches()
-                .zip(own)
-                .map(|(prefetch, ids)| {
-                    // Those that were chosen score by how near they are.
-                    let near = Stage {
-                        is_near: true,
-                        ..prefetch
-                    };
-                    by_ids(ids, near.body())
-                });
+            let prefetch = stage.prefetches().zip(own).map(|(prefetch, ids)| {
+                // Those that were chosen score by how near they are.
+                let near = Stage {
+                    is_near: true,
+                    ..prefetch
+                };
+                by_ids(ids, near.body())
+            });
             let mut body = stage.body();
             body.insert("prefetch".to_owned(), Value::Array(prefetch.collect()));
             self.finish(&mut body, stage.most, shows);
@@ -661,9 +559,8 @@ fn check_stage(
             }
         }
         Some(QueryKind::Formula(_)) => {
-            let merges = |one: &Prefetch| {
-                matches!(one.query, Some(QueryKind::Fusion(_) | QueryKind::Formula(_)))
-            };
+            let merges =
+                |one: &Prefetch| matches!(one.query, Some(QueryKind::Fusion(_) | QueryKind::Formula(_)));
             if prefetch.iter().any(merges) {
                 return Err(refused("a formula over a fusion or over another formula"));
             }
@@ -673,65 +570,6 @@ fn check_stage(
     prefetch
         .iter()
         .try_for_each(|one| check_stage(config, (one.query.as_ref(), &one.using, one.limit), &one.prefetch))
-}
-
-/// The places of a query where a vector stands, or the id of a point that has it.
-pub(super) fn inputs(query: Option<&mut Value>) -> Vec<&mut Value> {
-    fn of_pairs<'v>(pairs: Option<&'v mut Value>, all: &mut Vec<&'v mut Value>) {
-        for pair in objects_mut(pairs) {
-            all.extend(pair.values_mut());
-        }
-    }
-    let mut all = Vec::new();
-    match query {
-        None => {}
-        Some(Value::Object(kinds)) => {
-            for (kind, of) in kinds.iter_mut() {
-                match (kind.as_str(), of) {
-                    ("nearest", of) => all.push(of),
-                    ("recommend", Value::Object(fields)) => {
-                        for (name, examples) in fields.iter_mut() {
-                            if let ("positive" | "negative", Value::Array(list)) = (name.as_str(), examples) {
-                                all.extend(list);
-                            }
-                        }
-                    }
-                    ("discover", Value::Object(fields)) => {
-                        for (name, of) in fields.iter_mut() {
-                            match name.as_str() {
-                                "target" => all.push(of),
-                                "context" => of_pairs(Some(of), &mut all),
-                                _ => {}
-                            }
-                        }
-                    }
-                    ("context", of) => of_pairs(Some(of), &mut all),
-                    ("relevance_feedback", Value::Object(fields)) => {
-                        for (name, of) in fields.iter_mut() {
-                            match name.as_str() {
-                                "target" => all.push(of),
-                                "feedback" => {
-                                    let items = objects_mut(Some(of)).into_iter();
-                                    all.extend(items.filter_map(|item| item.get_mut("example")));
-                                }
-                                _ => {}
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Some(of) => all.push(of),
-    }
-    all
-}
-
-fn id_of(input: &Value) -> Option<PointId> {
-    match input {
-        Value::Number(_) | Value::String(_) => serde_json::from_value(input.clone()).ok(),
-        _ => None,
-    }
 }
 
 /// A collection and a vector of it.
@@ -752,10 +590,7 @@ fn place_of(asked: &Divided, stage: &Object) -> ApiResult<Place> {
         Some(from) => {
             let from = LookupFrom::deserialize(from).map_err(ApiError::format)?;
             no_keys(&from.shard_key.0)?;
-            Ok((
-                from.collection,
-                from.vector.unwrap_or_else(|| using.to_owned()),
-            ))
+            Ok((from.collection, from.vector.unwrap_or_else(|| using.to_owned())))
         }
     }
 }
@@ -826,16 +661,6 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
         Ok(())
     })?;
     Ok(excluded)
-}
-
-/// A vector by itself, or by its name.
-pub fn vector_of(point: &Point, name: &str) -> ApiResult<Option<Value>> {
-    let Some(raw) = &point.vector else { return Ok(None) };
-    let vector: Value = serde_json::from_str(raw.get()).map_err(ApiError::internal)?;
-    Ok(match vector {
-        Value::Object(mut by_name) => by_name.remove(name),
-        vector => Some(vector).filter(|_| name.is_empty()),
-    })
 }
 
 async fn check_name(asked: &Divided, (collection, name): &Place) -> ApiResult<()> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::answers::Point;
 use super::ask::Divided;
 use super::points::Count;
-use super::query::points_of;
+use super::raw::points_of;
 use crate::error::ApiResult;
 
 /// xorshift64*.

@@ -1,7 +1,7 @@
 //! Collections and aliases of a divided store. Shard 0 has what is true: a collection is made there last, and deleted there first, so that who failed halfway may do it again.
 
-use bytes::Bytes;
 use axum::http::StatusCode;
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Ask, Divided};
@@ -69,8 +69,7 @@ async fn create(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
     let body = Bytes::from(Value::Object(fields).to_string());
     for shard in 1..shards {
         let made = asked.ask(shard, asked.same(body.clone())).await;
-        made.map(drop)
-            .or_else(|e| tolerated(e, StatusCode::CONFLICT))?;
+        made.map(drop).or_else(|e| tolerated(e, StatusCode::CONFLICT))?;
     }
     let done = asked.ask(0, asked.same(body.clone())).await?;
     // One that was left from before may have had other settings. Whoever made it at shard 0 makes it anew there.
@@ -88,8 +87,7 @@ async fn create(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
             let delete = asked.other(("DELETE", COLLECTION), asked.collection(), Bytes::new())?;
             asked.ask(shard, delete).await?;
             let made = asked.ask(shard, asked.same(body.clone())).await;
-            made.map(drop)
-                .or_else(|e| tolerated(e, StatusCode::CONFLICT))?;
+            made.map(drop).or_else(|e| tolerated(e, StatusCode::CONFLICT))?;
         }
     }
     asked.answer(&done.read::<Value>()?)
@@ -166,7 +164,12 @@ pub async fn info(asked: &Divided) -> ApiResult<Answer> {
 
 fn add(whole: &mut Value, one: &Value) {
     let Value::Object(fields) = whole else { return };
-    for name in ["points_count", "indexed_vectors_count", "vectors_count", "segments_count"] {
+    for name in [
+        "points_count",
+        "indexed_vectors_count",
+        "vectors_count",
+        "segments_count",
+    ] {
         if let (Some(sum), Some(more)) = (
             fields.get(name).and_then(Value::as_u64),
             one.get(name).and_then(Value::as_u64),
@@ -184,9 +187,10 @@ fn add(whole: &mut Value, one: &Value) {
     if fields.get("optimizer_status") == Some(&json!("ok")) {
         fields.insert("optimizer_status".to_owned(), one["optimizer_status"].clone());
     }
-    if let (Some(Value::Object(schema)), Some(more)) =
-        (fields.get_mut("payload_schema"), one["payload_schema"].as_object())
-    {
+    if let (Some(Value::Object(schema)), Some(more)) = (
+        fields.get_mut("payload_schema"),
+        one["payload_schema"].as_object(),
+    ) {
         for (field, index) in schema {
             let points = |index: &Value| index["points"].as_u64().unwrap_or_default();
             let sum = points(index) + more.get(field).map_or(0, points);

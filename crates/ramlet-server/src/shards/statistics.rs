@@ -1,10 +1,12 @@
 //! What the words of a query are weighed by: counts over all shards, which are asked for first. Then each shard weighs alike.
 
-use ramlet::{CollectionConfig, Modifier, Prefetch, QueryKind, QueryVector, SparseStatistics, TextStatistics, Vector};
+use ramlet::{
+    CollectionConfig, Modifier, Prefetch, QueryKind, QueryVector, SparseStatistics, TextStatistics, Vector,
+};
 use serde_json::{Value, json};
 
 use super::ask::Divided;
-use super::query::{Object, Query, inputs, objects_mut};
+use super::raw::{Object, Query, inputs, objects_mut};
 use crate::error::ApiResult;
 
 const STATISTICS: (&str, &str) = ("POST", "/collections/{collection}/statistics");
@@ -13,7 +15,11 @@ const STATISTICS: (&str, &str) = ("POST", "/collections/{collection}/statistics"
 pub async fn weigh(asked: &Divided, config: &CollectionConfig, query: &mut Query) -> ApiResult<()> {
     let Query { typed, raw } = query;
     let mut stages = Vec::new();
-    gather((typed.query.as_ref(), &typed.using, &typed.prefetch), raw, &mut stages);
+    gather(
+        (typed.query.as_ref(), &typed.using, &typed.prefetch),
+        raw,
+        &mut stages,
+    );
     for (kind, using, raw) in stages {
         match kind {
             QueryKind::Text(_) => text(asked, using, raw).await?,
@@ -77,7 +83,8 @@ async fn text(asked: &Divided, using: &str, raw: Fields<'_>) -> ApiResult<()> {
         let one: TextStatistics = part.read()?;
         all.documents += one.documents;
         all.tokens += one.tokens;
-        all.frequencies.resize(all.frequencies.len().max(one.frequencies.len()), 0);
+        all.frequencies
+            .resize(all.frequencies.len().max(one.frequencies.len()), 0);
         for (sum, frequency) in all.frequencies.iter_mut().zip(one.frequencies) {
             *sum += frequency;
         }

@@ -155,10 +155,7 @@ fn ids_parts(shards: u32, fields: &Fields<'_>, ids: &RawValue) -> ApiResult<Opti
     .map(Some)
 }
 
-fn each_part<T>(
-    by_shard: Vec<Vec<T>>,
-    mut part: impl FnMut(&[T]) -> ApiResult<String>,
-) -> ApiResult<Parts> {
+fn each_part<T>(by_shard: Vec<Vec<T>>, mut part: impl FnMut(&[T]) -> ApiResult<String>) -> ApiResult<Parts> {
     let some = (0..).zip(by_shard).filter(|(_, items)| !items.is_empty());
     some.map(|(shard, items)| Ok((shard, part(&items)?))).collect()
 }
@@ -168,7 +165,8 @@ fn batch_parts(shards: u32, fields: &Fields<'_>, batch: &RawValue) -> ApiResult<
     let Ok(columns) = serde_json::from_str::<Fields<'_>>(batch.get()) else {
         return Ok(None);
     };
-    let Some(ids) = given(&columns, "ids").and_then(|ids| serde_json::from_str::<Vec<PointId>>(ids.get()).ok())
+    let Some(ids) =
+        given(&columns, "ids").and_then(|ids| serde_json::from_str::<Vec<PointId>>(ids.get()).ok())
     else {
         return Ok(None);
     };
@@ -182,11 +180,13 @@ fn batch_parts(shards: u32, fields: &Fields<'_>, batch: &RawValue) -> ApiResult<
     };
     let named: Option<Vec<(String, Vec<String>)>> = match vectors.get().starts_with('{') {
         false => column(vectors).map(|only| vec![(String::new(), only)]),
-        true => serde_json::from_str::<Fields<'_>>(vectors.get()).ok().and_then(|by_name| {
-            let each = by_name.iter();
-            each.map(|(name, raw)| Some((name.clone().into_owned(), column(raw)?)))
-                .collect()
-        }),
+        true => serde_json::from_str::<Fields<'_>>(vectors.get())
+            .ok()
+            .and_then(|by_name| {
+                let each = by_name.iter();
+                each.map(|(name, raw)| Some((name.clone().into_owned(), column(raw)?)))
+                    .collect()
+            }),
     };
     let payloads = match given(&columns, "payloads") {
         None => Some(None),
@@ -219,7 +219,10 @@ fn batch_parts(shards: u32, fields: &Fields<'_>, batch: &RawValue) -> ApiResult<
         };
         let mut replaced = vec![("ids", own), ("vectors", vectors)];
         replaced.extend(payloads.as_ref().map(|column| ("payloads", of(column))));
-        let replaced: Vec<(&str, &str)> = replaced.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let replaced: Vec<(&str, &str)> = replaced
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .collect();
         with(fields, &[("batch", &with(&columns, &replaced)?)])
     })
     .map(Some)
@@ -271,7 +274,10 @@ async fn batch(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
     for (shard, (texts, _)) in (0..).zip(&by_shard) {
         if !texts.is_empty() || number == 0 && shard == asked.shards().own {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            asks.push((shard, asked.same(format!("{{\"operations\":{}}}", listed(&texts)))));
+            asks.push((
+                shard,
+                asked.same(format!("{{\"operations\":{}}}", listed(&texts))),
+            ));
         }
     }
     let mut done: Vec<Vec<Done>> = vec![Vec::new(); number];

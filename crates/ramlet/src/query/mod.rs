@@ -45,9 +45,9 @@ use found::FoundList;
 pub use fusion::{Ranked, fused};
 pub use result_groups::{GROWTH as GROUPS_GROWTH, group_ids};
 pub(crate) use run::{check, query, skipped};
+use segment::{SearchContext, search_segment};
 pub(crate) use sparse::statistics as sparse_statistics;
 pub(crate) use text::TextAsked;
-use segment::{SearchContext, search_segment};
 
 /// What one search slot owns. Nothing is allocated on the warm path of a search without filter and payload.
 pub struct Scratch {

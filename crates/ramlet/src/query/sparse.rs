@@ -112,7 +112,9 @@ pub fn statistics(
             "Wrong input: vector \"{using}\" has no `idf` modifier"
         )));
     }
-    let _held = lookup.rare.reserve((dims.len() * size_of::<(u32, u64)>()) as u64)?;
+    let _held = lookup
+        .rare
+        .reserve((dims.len() * size_of::<(u32, u64)>()) as u64)?;
     let mut counts = vec![0u64; dims.len()];
     let points = count(view, field, dims, idf, &mut counts, lookup)?;
     Ok(SparseStatistics {

@@ -155,7 +155,9 @@ fn shards_of(store: &Store, settings: &StoreSettings) -> Result<u32> {
         NodeRole::Auto | NodeRole::Writer => settle_shards(store, settings.shards)?,
     };
     if let Some(wanted) = settings.shards.filter(|wanted| *wanted != shards) {
-        bail!("--shards {wanted}: {store} has {shards} since its beginning, which stays so. Another number is another store");
+        bail!(
+            "--shards {wanted}: {store} has {shards} since its beginning, which stays so. Another number is another store"
+        );
     }
     if let Some(shard) = settings.shard.filter(|shard| *shard >= shards) {
         bail!("--shard {shard}: {store} has {shards}, from 0 to {}", shards - 1);

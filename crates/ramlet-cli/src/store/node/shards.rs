@@ -29,11 +29,19 @@ pub struct Places {
 }
 
 /// Chooses a shard for a node that has none. `wanted`: the one that its flag or its data directory says.
-pub fn choose(store: &Store, shards: u32, (node, memory_bytes): (&str, u64), wanted: Option<u32>) -> Result<Places> {
+pub fn choose(
+    store: &Store,
+    shards: u32,
+    (node, memory_bytes): (&str, u64),
+    wanted: Option<u32>,
+) -> Result<Places> {
     let stores: Vec<Store> = (0..shards).map(|shard| shard_store(store, shard)).collect();
     if let Some(own) = wanted {
         if own >= shards {
-            bail!("shard {own} of {store}: it has {shards}, from 0 to {}", shards - 1);
+            bail!(
+                "shard {own} of {store}: it has {shards}, from 0 to {}",
+                shards - 1
+            );
         }
         return Ok(Places { own, stores });
     }
@@ -201,7 +209,10 @@ mod tests {
                     })
                 })
                 .collect();
-            begun.into_iter().map(|one| one.join().expect("no panic")).collect()
+            begun
+                .into_iter()
+                .map(|one| one.join().expect("no panic"))
+                .collect()
         });
         for shard in 0..3 {
             let of = taken.iter().filter(|own| **own == shard).count();
