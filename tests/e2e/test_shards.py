@@ -89,7 +89,7 @@ class Divisible(History):
             arguments, same = super().any()
             formulas = isinstance(arguments["query"], models.FormulaQuery)
             merged = any(isinstance(one.query, models.FusionQuery | models.RrfQuery | models.FormulaQuery) for one in arguments.get("prefetch", []))
-            if getattr(arguments["query"], "mmr", None) is None and not (formulas and merged):
+            if not (formulas and merged):
                 return arguments, same
 
 
@@ -143,7 +143,7 @@ def test_what_is_refused_is_named(divided, tmp_path):
     assert status == 400 and "shard_number is 5" in str(answer) and "3 shards" in str(answer)
     create(node, shard_number=3)
     put(node, range(10))
-    mmr = {"query": {"nearest": vector(1), "mmr": {}}}
+    mmr = {"query": {"nearest": vector(1), "mmr": {"candidates_limit": 1_000}}}
     formula = {"query": {"formula": "$score"}, "prefetch": {"prefetch": {"query": vector(1)}, "query": {"fusion": "rrf"}}}
     for method, path, body, named in [
         ("PUT", "/collections/keyed", {"vectors": {"size": DIM, "distance": "Dot"}, "sharding_method": "custom"}, "sharding_method"),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use bytes::Bytes;
 use ramlet::{
     Collection, CollectionConfig, Direction, Distance, Mmr, Modifier, PointId, Prefetch, QueryKind,
@@ -134,7 +135,7 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
     for run in runs {
         let each = answers.iter_mut().filter_map(Iterator::next);
         let found = merged(each.map(|list| list.points).collect(), run.by(), run.most());
-        lists.push(run.behind_offset(found));
+        lists.push(run.behind_offset(run.cut(run.root(), found)));
     }
     Ok(lists)
 }
@@ -173,6 +174,17 @@ impl<'s> Stage<'s> {
             .map(|(raw, typed)| Stage::of_prefetch(raw, typed))
     }
 
+    /// Whether scores are made of the similarities to several vectors.
+    fn is_scored(self) -> bool {
+        match self.query {
+            Some(QueryKind::Recommend { strategy, .. }) => *strategy != RecommendStrategy::AverageVector,
+            Some(
+                QueryKind::Discover { .. } | QueryKind::Context(_) | QueryKind::RelevanceFeedback { .. },
+            ) => true,
+            _ => false,
+        }
+    }
+
     /// Its own fields that a shard is asked by.
     fn body(self) -> Object {
         const OWN: [&str; 5] = ["query", "using", "params", "recall", "score_threshold"];
@@ -180,6 +192,9 @@ impl<'s> Stage<'s> {
         let mut body: Object = each
             .filter_map(|name| Some(((*name).to_owned(), self.raw.get(*name)?.clone())))
             .collect();
+        if self.is_scored() {
+            body.remove("score_threshold");
+        }
         if self.is_near
             && let Some(query) = body.get_mut("query").and_then(Value::as_object_mut)
         {
@@ -384,6 +399,11 @@ impl<'a> Run<'a> {
             }
             let _held = self.hold_points(lists.iter().map(Vec::len).sum())?;
             match stage.query {
+                // Said after what the prefetches have to say.
+                Some(QueryKind::Fusion(_)) if !stage.using.is_empty() => Err(ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    "Bad request: Fusion queries cannot be combined with the 'using' field.",
+                )),
                 Some(QueryKind::Fusion(fusion)) => {
                     let lists: Vec<&[Rank]> = lists.iter().map(|list| &list[..]).collect();
                     let mut found = fused(fusion, &lists)?;
@@ -442,7 +462,21 @@ impl<'a> Run<'a> {
         for (_, part) in &parts {
             lists.push(points_of(part)?);
         }
-        Ok(merged(lists, self.by_of(stage), stage.most))
+        Ok(self.cut(stage, merged(lists, self.by_of(stage), stage.most)))
+    }
+
+    /// Points up to the first that doesn't pass the threshold: of scores that are made of several, shards don't cut by themselves.
+    fn cut(&self, stage: Stage<'_>, mut found: Vec<Point>) -> Vec<Point> {
+        if let Some(threshold) = stage.score_threshold.filter(|_| stage.is_scored()) {
+            let params = self.config.vectors.get(stage.using);
+            let passes = |score: f32| match params.map(|params| params.distance) {
+                Some(Distance::Euclid | Distance::Manhattan) => score < threshold,
+                _ => score > threshold,
+            };
+            let bad = found.iter().position(|point| !passes(point.score));
+            found.truncate(bad.unwrap_or(found.len()));
+        }
+        found
     }
 
     /// The points of lists, in the order of the stage's query: each shard orders those that it has.
