@@ -190,9 +190,9 @@ mod tests {
     fn issues_are_counted_by_code_until_they_are_over() {
         let known = known(1 << 20);
         known.log_changes(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
-        assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1, 0]);
+        assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1, 0, 0]);
         known.log_changes(&[issue(CODES[3], "b")]);
-        assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Facets and distance matrices over shards.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use bytes::Bytes;
 use ramlet::{Matrix, PointId};
@@ -49,7 +49,7 @@ pub async fn facet(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
         }
         same
     });
-    all.sort_by(|a, b| b.count.cmp(&a.count));
+    all.sort_by_key(|hit| Reverse(hit.count));
     all.truncate(request.limit);
     let hits: Vec<Value> = all
         .iter()

@@ -81,7 +81,7 @@ pub async fn retrieve(
     let mut asks = Vec::new();
     for (shard, ids) in (0..).zip(divided(ids.iter().copied(), asked.count())) {
         // A collection that isn't there is told by one of them at least.
-        if ids.is_empty() && !(shard == asked.shards().own) {
+        if ids.is_empty() && shard != asked.shards().own {
             continue;
         }
         let body = json!({ "ids": ids, "with_payload": payload, "with_vector": vector });

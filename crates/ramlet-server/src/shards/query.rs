@@ -27,6 +27,7 @@ use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, 
 use super::samples::{Chance, sample};
 use super::{Form, refused, statistics};
 use crate::answer::Answer;
+use crate::auth::Access;
 use crate::error::{ApiError, ApiResult};
 use crate::growing_reservation::GrowingReservation;
 use crate::limits;
@@ -641,9 +642,12 @@ fn each_stage(stage: &mut Object, each: &mut dyn FnMut(&mut Object) -> ApiResult
 async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
     let own = asked.app.engine.resolve_alias(asked.collection());
     let mut wanted: HashMap<Place, Vec<PointId>> = HashMap::new();
-    let mut excluded = Vec::new();
+    let (mut excluded, mut others) = (Vec::new(), Vec::new());
     each_stage(raw, &mut |stage| {
         let place = place_of(asked, stage)?;
+        if stage.get("lookup_from").is_some_and(|from| !from.is_null()) {
+            others.push(place.0.clone());
+        }
         let ids: Vec<PointId> = inputs(stage.get_mut("query"))
             .into_iter()
             .filter_map(|input| id_of(input))
@@ -656,6 +660,10 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
         }
         Ok(())
     })?;
+    for name in others {
+        asked.grant.check(Access::Read, Some(&name))?;
+        asked.app.collection(&name).await?;
+    }
     excluded.sort_unstable();
     excluded.dedup();
     let mut vectors: HashMap<(Place, PointId), Value> = HashMap::new();

@@ -119,12 +119,8 @@ async fn aliases(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
     for shard in 1..asked.count() {
         let there = named(asked.ask(shard, list()?).await?.read()?);
         let mut actions = Vec::new();
-        for (alias, collection) in &there {
-            if wanted.iter().all(|(other, _)| other != alias) {
-                actions.push(json!({ "delete_alias": { "alias_name": alias } }));
-            } else if !wanted.contains(&(alias.clone(), collection.clone())) {
-                actions.push(json!({ "delete_alias": { "alias_name": alias } }));
-            }
+        for (alias, _) in there.iter().filter(|one| !wanted.contains(one)) {
+            actions.push(json!({ "delete_alias": { "alias_name": alias } }));
         }
         for (alias, collection) in wanted.iter().filter(|one| !there.contains(one)) {
             let fields = json!({ "collection_name": collection, "alias_name": alias });

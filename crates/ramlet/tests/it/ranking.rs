@@ -233,6 +233,7 @@ impl Data {
             for round in 0..12 {
                 let text = self.text(5);
                 let query = TextQuery {
+                    statistics: None,
                     text: if field == "signs" { with_signs(&text) } else { text },
                     repeated: round % 5 == 4,
                     k: [None, Some(0.0), Some(2.5)][round % 3],
