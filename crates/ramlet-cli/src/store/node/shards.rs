@@ -49,6 +49,16 @@ pub fn choose(
     for store in &stores {
         store.claim()?;
     }
+    let claim = |beat| Card {
+        node: node.to_owned(),
+        url: String::new(),
+        work: Work::Follows,
+        epoch: 0,
+        slot: 0,
+        beat,
+        memory_bytes,
+        is_candidate: false,
+    };
     let mut own = None::<usize>;
     for _ in 0..ROUNDS {
         let mut held = Vec::with_capacity(stores.len());
@@ -62,26 +72,20 @@ pub fn choose(
         let fewest = fewest.context("a store has a shard")?;
         if let Some(own) = own {
             // Those that began before, and of those that begin now the ones with lower ids, stay.
-            let stays = |card: &&Card| card.node != node && (!card.url.is_empty() || *card.node < *node);
+            let stays = |card: &&Card| {
+                card.node != node && (!card.url.is_empty() || card.beat > 0 || *card.node < *node)
+            };
             let before = held[own].iter().filter(stays).count();
             if before <= count(fewest) || fewest == own {
+                // From now on others are those who move.
+                write_card(&stores[own], &claim(1))?;
                 let own = own as u32;
                 return Ok(Places { own, stores });
             }
             remove_card(&stores[own], node)?;
         }
         own = Some(fewest);
-        let card = Card {
-            node: node.to_owned(),
-            url: String::new(),
-            work: Work::Follows,
-            epoch: 0,
-            slot: 0,
-            beat: 0,
-            memory_bytes,
-            is_candidate: false,
-        };
-        write_card(&stores[fewest], &card)?;
+        write_card(&stores[fewest], &claim(0))?;
         thread::sleep(SETTLE);
     }
     let own = own.context("a store has a shard")? as u32;
