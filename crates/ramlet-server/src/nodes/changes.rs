@@ -27,7 +27,6 @@ use crate::request::growing_reservation::GrowingReservation;
 use crate::request::params::QueryParams;
 use crate::request::route::Route;
 use crate::routes::routes;
-use crate::shards;
 use crate::threads::pool::spawn_blocking;
 
 /// A change of collections, as the log has it.

@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::forwarder::{ForwardedRequest, NoAnswer};
+use super::forwarder::{FORWARDED, ForwardedRequest, NoAnswer};
 use super::node::{Node, Role, SLOT, away};
 use crate::access::auth::Access;
 use crate::answers::answer::Answer;

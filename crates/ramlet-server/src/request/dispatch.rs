@@ -32,14 +32,13 @@ use crate::answers::out::Form;
 use crate::answers::pieces::Sent;
 use crate::answers::stream;
 use crate::app::App;
-use crate::shards;
 use crate::bodies::body::read_body;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
-use crate::nodes::changes::handle;
 use crate::observability::slow_log::Ended;
 use crate::observability::stats::Endpoint;
 use crate::observability::steps::Steps;
+use crate::shards;
 
 /// Answers one request of `route`.
 pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) -> Response {

@@ -6,8 +6,8 @@ use ramlet::{OrderValue, PointId, Ranked, Record, ScoredPoint};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::answers::out::Out;
 use crate::error::ApiResult;
-use crate::out::Out;
 use crate::wire::vector::VectorStruct;
 
 /// A point as a shard gave it: a hit of a search, or a record without score.

@@ -13,21 +13,21 @@ use ramlet_memory::OverBudget;
 use serde::Deserialize;
 
 use super::known::{SHARD, Shards};
-use crate::answer::Answer;
-use crate::api_request::{ApiRequest, Incoming, RequestBody};
+use crate::access::auth::Grant;
+use crate::answers::answer::Answer;
+use crate::answers::out::{Form, Out};
 use crate::app::App;
-use crate::auth::Grant;
-use crate::call::Call;
-use crate::changes;
 use crate::error::{ApiError, ApiResult};
-use crate::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
-use crate::forwarder::{ForwardedRequest, NoAnswer, Room};
-use crate::growing_reservation::GrowingReservation;
 use crate::limits;
-use crate::node::{Node, SLOT, SLOT_MIN};
-use crate::out::{Form, Out};
-use crate::params::QueryParams;
-use crate::route::Route;
+use crate::nodes::changes;
+use crate::nodes::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
+use crate::nodes::forwarder::{ForwardedRequest, NoAnswer, Room};
+use crate::nodes::node::{Node, SLOT, SLOT_MIN};
+use crate::request::api_request::{ApiRequest, Incoming, RequestBody};
+use crate::request::call::Call;
+use crate::request::growing_reservation::GrowingReservation;
+use crate::request::params::QueryParams;
+use crate::request::route::Route;
 use crate::routes::routes;
 
 /// A request that is about several shards, without its body.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::Divided;
 use super::map::ShardNode;
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::ApiResult;
 use crate::handlers::cluster::peer_of;
 

@@ -14,7 +14,7 @@ use super::filters;
 use super::ids::divided;
 use super::points::{no_keys, retrieve};
 use super::samples::{ids_of, sample};
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::wire::facet::{WireFacet, WireMatrix, write_offsets, write_pairs};

@@ -16,7 +16,7 @@ use super::points::{dress, no_keys, retrieve};
 use super::query::Run;
 use super::raw::{Query, in_words_of_query};
 use super::{Form, refused};
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::wire::query::{IntoGroups, WireQueryGroups, WireRecommendGroups, WireSearchGroups};

@@ -11,8 +11,8 @@ use ramlet_memory::{Consumer, OverBudget, Reservation};
 use super::lanes::Lane;
 use super::map::{ShardMap, ShardNode};
 use crate::error::{ApiError, ApiResult};
-use crate::forwarder::{FORWARDED, SendOn};
 use crate::limits;
+use crate::nodes::forwarder::{FORWARDED, SendOn};
 
 /// Of a request: the number of the shard that it is about alone.
 pub const SHARD: HeaderName = HeaderName::from_static("ramlet-shard");

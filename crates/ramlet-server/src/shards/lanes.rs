@@ -9,8 +9,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::forwarder::{ForwardedAnswer, ForwardedRequest, NoAnswer, SendOn};
 use crate::limits;
+use crate::nodes::forwarder::{ForwardedAnswer, ForwardedRequest, NoAnswer, SendOn};
 
 type Job = (
     ForwardedRequest,

@@ -1,6 +1,6 @@
 //! Collections that are divided among nodes: a request is asked of the shards that it is about, and their answers become one.
 //!
-//! A shard is a group of nodes over a log of its own, and knows nothing of the others ([`crate::node`]). All that knows of several stands here. It works on
+//! A shard is a group of nodes over a log of its own, and knows nothing of the others ([`crate::nodes::node`]). All that knows of several stands here. It works on
 //! requests and answers in JSON, as REST has them; a node asks its own shard in process, and another one by HTTP, with the client's key and a header that
 //! says which shard alone is meant. Reading order: [`ask`], [`writes`], [`points`], [`query`], [`groups`], [`settings`].
 
@@ -29,12 +29,12 @@ use std::sync::atomic::Ordering;
 use self::ask::Divided;
 pub use self::known::Shards;
 pub use self::map::{ShardMap, ShardNode};
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::changes;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::node::{ALL_SHARDS, Node};
-use crate::route::Route;
+use crate::nodes::changes;
+use crate::nodes::node::{ALL_SHARDS, Node};
+use crate::request::call::Call;
+use crate::request::route::Route;
 
 /// What becomes of a route where collections are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::answers::{By, Point, WirePoint, merged, write_list};
 use super::ask::Divided;
 use super::ids::{divided, shard_of};
 use super::refused;
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{WithPayload, payload_selector, vector_selector};

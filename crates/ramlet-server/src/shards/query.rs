@@ -26,11 +26,11 @@ use super::points::{dress, no_keys, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
 use super::{Form, refused, statistics};
-use crate::answer::Answer;
-use crate::auth::Access;
+use crate::access::auth::Access;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
-use crate::growing_reservation::GrowingReservation;
 use crate::limits;
+use crate::request::growing_reservation::GrowingReservation;
 
 const QUERY: (&str, &str) = ("POST", "/collections/{collection}/points/query");
 const QUERIES: (&str, &str) = ("POST", "/collections/{collection}/points/query/batch");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Ask, Divided};
 use super::{Setting, refused};
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 
 const COLLECTION: &str = "/collections/{collection}";

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::ask::{Ask, Divided};
 use super::ids::shard_of;
 use super::{Writing, refused};
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 
