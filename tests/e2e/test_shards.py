@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 
 import pytest
 from qdrant_client import models
@@ -134,6 +135,26 @@ def test_points_are_where_their_ids_say(divided):
         assert sorted(peer["uri"] for peer in peers["peers"].values()) == sorted(node.url for node in three.nodes)
         assert [shard["state"] for shard in peers["store"]["shards"]] == ["Active"] * 3
     assert sum(parts) == 300 and min(parts) > 60, parts
+
+
+def test_a_delete_that_got_not_far_leaves_nothing_to_the_next(divided):
+    three = divided()
+    create(three.nodes[0])
+    put(three.nodes[0], range(60))
+    first = next(node for node in three.nodes if shard_of(node) == 0)
+    alone = urllib.request.Request(f"{first.url}/collections/docs", method="DELETE", headers={"ramlet-shard": "0"})
+    with urllib.request.urlopen(alone, timeout=60) as answer:
+        assert answer.status == 200
+    assert asked(three.nodes[1], "GET", "/collections/docs/exists")[0] == 200
+    create(three.nodes[1])
+    for node in three.nodes:
+        assert result(node, "POST", "/collections/docs/points/count", {})["count"] == 0
+    put(three.nodes[2], range(100, 130))
+    assert ids_of(three.nodes[0]) == list(range(100, 130))
+    # One that is there is refused, and stays as it is.
+    status, why = asked(three.nodes[1], "PUT", "/collections/docs", {"vectors": {"size": DIM, "distance": "Dot"}})
+    assert status == 409, (status, why)
+    assert ids_of(three.nodes[0]) == list(range(100, 130))
 
 
 def test_what_is_refused_is_named(divided, tmp_path):

@@ -10,6 +10,7 @@ use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 
 const COLLECTION: &str = "/collections/{collection}";
+const EXISTS: &str = "/collections/{collection}/exists";
 
 pub async fn change(asked: &Divided, setting: Setting, body: Bytes) -> ApiResult<Answer> {
     match setting {
@@ -67,9 +68,18 @@ async fn create(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
         }
     }
     let body = Bytes::from(Value::Object(fields).to_string());
+    if exists(asked).await? {
+        let done = asked.ask(0, asked.same(body)).await?;
+        return asked.answer(&done.read::<Value>()?);
+    }
     for shard in 1..shards {
         let made = asked.ask(shard, asked.same(body.clone())).await;
-        made.map(drop).or_else(|e| tolerated(e, StatusCode::CONFLICT))?;
+        if made
+            .map(|_| false)
+            .or_else(|e| tolerated(e, StatusCode::CONFLICT).map(|()| true))?
+        {
+            make_anew(asked, shard, &body).await?;
+        }
     }
     let done = asked.ask(0, asked.same(body.clone())).await?;
     // One that was left from before may have had other settings. Whoever made it at shard 0 makes it anew there.
@@ -91,6 +101,24 @@ async fn create(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
         }
     }
     asked.answer(&done.read::<Value>()?)
+}
+
+/// Whether shard 0 has the collection.
+async fn exists(asked: &Divided) -> ApiResult<bool> {
+    let ask = asked.other(("GET", EXISTS), asked.collection(), Bytes::new())?;
+    let told: Value = asked.ask(0, ask).await?.read()?;
+    Ok(told["exists"] == json!(true))
+}
+
+/// A shard has points of a collection that shard 0 doesn't have: it is what a delete left that didn't get so far. An empty one is of whoever makes it now.
+async fn make_anew(asked: &Divided, shard: u32, body: &Bytes) -> ApiResult<()> {
+    let has_points = info_of(asked, shard).await?["points_count"].as_u64() != Some(0);
+    if !has_points || exists(asked).await? {
+        return Ok(());
+    }
+    let delete = asked.other(("DELETE", COLLECTION), asked.collection(), Bytes::new())?;
+    asked.ask(shard, delete).await?;
+    asked.ask(shard, asked.same(body.clone())).await.map(drop)
 }
 
 async fn info_of(asked: &Divided, shard: u32) -> ApiResult<Value> {
