@@ -95,9 +95,8 @@ impl IdsInRam {
         if self.lacks_numbers(file_context) {
             let room = file_context.spare_bytes();
             match pack_numbers(row_ids, file_context, room, io) {
-                Packing::Done(numbers) => drop(self.numbers.set(Some(numbers))),
-                Packing::NotNumbers => drop(self.numbers.set(None)),
-                Packing::NoRoom => self.tried.store(room, Ordering::Relaxed),
+                Ok(numbers) => drop(self.numbers.set(numbers)),
+                Err(NoRoom) => self.tried.store(room, Ordering::Relaxed),
             }
         }
         Ok(self.bytes() > before)
@@ -133,17 +132,18 @@ impl IdsInRam {
     }
 }
 
-enum Packing {
-    Done([Packed; 2]),
-    NotNumbers,
-    NoRoom,
-}
+struct NoRoom;
 
-/// Ids and versions by row, packed into half of `room` each. What can't be read is reported by whoever reads it.
-fn pack_numbers(row_ids: &RowsFile, file_context: &FileContext, room: u64, io: &mut IoContext) -> Packing {
+/// Ids and versions by row, packed into half of `room` each; `None`: some id isn't a number. What can't be read is reported by whoever reads it.
+fn pack_numbers(
+    row_ids: &RowsFile,
+    file_context: &FileContext,
+    room: u64,
+    io: &mut IoContext,
+) -> std::result::Result<Option<[Packed; 2]>, NoRoom> {
     let packer = || Packer::new(&file_context.metadata.waiting(), room / 2).ok();
     let (Some(mut ids), Some(mut versions)) = (packer(), packer()) else {
-        return Packing::NoRoom;
+        return Err(NoRoom);
     };
     let mut are_numbers = true;
     let packed = row_ids.for_each(io, &mut |_, bytes| {
@@ -160,10 +160,10 @@ fn pack_numbers(row_ids: &RowsFile, file_context: &FileContext, room: u64, io: &
         }
     });
     if !are_numbers {
-        return Packing::NotNumbers;
+        return Ok(None);
     }
     match (packed, ids.finish(), versions.finish()) {
-        (Ok(_), Some(ids), Some(versions)) => Packing::Done([ids, versions]),
-        _ => Packing::NoRoom,
+        (Ok(_), Some(ids), Some(versions)) => Ok(Some([ids, versions])),
+        _ => Err(NoRoom),
     }
 }
