@@ -339,7 +339,7 @@ pub const SHARD_CONNECTIONS_BYTES: u64 =
 /// How long a node that didn't answer is asked after all others.
 pub const SHARD_AVOIDED: Duration = Duration::from_secs(15);
 /// How long a request waits for a node of a shard that has none.
-pub const SHARD_PATIENCE: Duration = Duration::from_secs(2);
+pub const SHARD_NODE_WAIT: Duration = Duration::from_secs(2);
 /// How long a read waits for a node while there is another one that could be asked.
 pub const SHARD_READ_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a parsed JSON tree for each byte of its text, at most about.

@@ -296,8 +296,8 @@ impl Divided {
     async fn ask_there(&self, shard: u32, ask: Ask) -> ApiResult<Part> {
         let (shards, is_read) = (self.shards(), ask.route.access.reads());
         let mut nodes = shards.nodes(shard, is_read);
-        let patience = Instant::now() + limits::SHARD_PATIENCE;
-        while nodes.is_empty() && Instant::now() < patience {
+        let until = Instant::now() + limits::SHARD_NODE_WAIT;
+        while nodes.is_empty() && Instant::now() < until {
             // One that was started a moment ago isn't known yet.
             shards.map.look();
             tokio::time::sleep(limits::OWNER_POLL).await;

@@ -78,7 +78,7 @@ pub enum Appended {
 pub struct SlotLog {
     store: Store,
     /// How long a failing store is asked again, in milliseconds.
-    patience_ms: AtomicU64,
+    retry_ms: AtomicU64,
     /// Since when the store fails, and how.
     trouble: Mutex<Option<(Instant, String)>>,
     stopped: Arc<AtomicBool>,
@@ -93,11 +93,11 @@ pub struct SlotLog {
 
 impl SlotLog {
     /// Holds memory for its life: for one entry of the largest size and its copy, or for many small ones.
-    pub fn new(store: Store, memory: &Consumer, patience: Duration) -> Result<SlotLog> {
+    pub fn new(store: Store, memory: &Consumer, retry_for: Duration) -> Result<SlotLog> {
         Ok(SlotLog {
             _held: memory.reserve(2 * ENTRY_BYTES_MAX)?,
             store,
-            patience_ms: AtomicU64::new(patience.as_millis() as u64),
+            retry_ms: AtomicU64::new(retry_for.as_millis() as u64),
             trouble: Mutex::default(),
             stopped: Arc::default(),
             writer: u128::from_str_radix(&nonce(), 16)
@@ -114,9 +114,9 @@ impl SlotLog {
     }
 
     /// From now on a failing store is asked again for so long; `None`: until it answers or [`SlotLog::stop`].
-    pub fn set_patience(&self, patience: Option<Duration>) {
-        let ms = patience.map_or(u64::MAX, |patience| patience.as_millis() as u64);
-        self.patience_ms.store(ms, Ordering::Release);
+    pub fn set_retry_for(&self, retry_for: Option<Duration>) {
+        let ms = retry_for.map_or(u64::MAX, |retry_for| retry_for.as_millis() as u64);
+        self.retry_ms.store(ms, Ordering::Release);
     }
 
     /// Since when the store fails, and how; `None`: it answered the last time.
@@ -240,7 +240,7 @@ impl SlotLog {
         }
     }
 
-    /// Asks until there is an answer, or for `patience`.
+    /// Asks until there is an answer, or for `retry_for`.
     async fn surely<T, F>(&self, ask: impl Fn() -> F) -> std::result::Result<T, Halt>
     where
         F: Future<Output = Result<T>>,
@@ -257,8 +257,8 @@ impl SlotLog {
                 }
                 Err(error) => error,
             };
-            let patience = Duration::from_millis(self.patience_ms.load(Ordering::Acquire));
-            if !error.is_unknown() || begun.elapsed() > patience {
+            let retry_for = Duration::from_millis(self.retry_ms.load(Ordering::Acquire));
+            if !error.is_unknown() || begun.elapsed() > retry_for {
                 return Err(error.into());
             }
             self.note_trouble(Some(&error));

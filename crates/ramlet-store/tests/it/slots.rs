@@ -14,11 +14,11 @@ use ramlet_store::{BackupKind, Described, Listed, StoreErrorKind, prune_shard, p
 
 use crate::wrapped::{Lie, store};
 
-const PATIENCE: Duration = Duration::from_millis(300);
+const RETRY_FOR: Duration = Duration::from_millis(300);
 
 fn log_of(inner: &Arc<InMemory>, lie: Lie) -> SlotLog {
     let memory = Ledger::new(64 << 20).consumer("log", u64::MAX);
-    SlotLog::new(store(inner, lie), &memory, PATIENCE).expect("memory")
+    SlotLog::new(store(inner, lie), &memory, RETRY_FOR).expect("memory")
 }
 
 /// Keeps the groups that count.

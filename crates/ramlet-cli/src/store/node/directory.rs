@@ -16,7 +16,7 @@ use ramlet_store::shard::{Position, SlotLog, newest_covered};
 use ramlet_store::{Pull, Store, StoreUrl, nonce, settle_shards, shard_count};
 use serde::{Deserialize, Serialize};
 
-use super::PATIENCE;
+use super::RETRY_FOR;
 use super::shards::{Directory, Places, choose};
 use crate::args::NodeRole;
 use crate::output::say;
@@ -127,7 +127,7 @@ pub fn prepare(
     let memory = ledger.consumer("store", ledger.limit());
     let cards = memory.reserve(CARDS_BYTES * u64::from(shards))?;
     let mut prepared = Prepared {
-        log: SlotLog::new(store, &memory, PATIENCE)?,
+        log: SlotLog::new(store, &memory, RETRY_FOR)?,
         memory,
         role,
         dir: dir.to_owned(),

@@ -42,8 +42,8 @@ const WRITER_POLL: Duration = Duration::from_secs(1);
 /// So many looks, then a list of the manifests: a slot may be absent because a backup covers it.
 const POLLS_PER_LIST: u32 = 50;
 /// How long a start asks a failing store, and a reader before it says so. A writer asks as long as it runs: what became of its last group must be known.
-const PATIENCE: Duration = Duration::from_secs(30);
-const READER_PATIENCE: Duration = Duration::from_secs(5);
+const RETRY_FOR: Duration = Duration::from_secs(30);
+const READER_RETRY_FOR: Duration = Duration::from_secs(5);
 /// From then on a writer refuses further writes, until the store answers.
 const TROUBLE: Duration = Duration::from_secs(2);
 /// How long a group that is in the log may be on its way into the directory before an owner that was taken over goes on without it.
@@ -394,7 +394,7 @@ impl NodeLog {
         self.note(position)?;
         match taken {
             Taken::Owned => self.own(position),
-            _ => self.log.set_patience(Some(READER_PATIENCE)),
+            _ => self.log.set_retry_for(Some(READER_RETRY_FOR)),
         }
         say(format_args!(
             "{} of {}, epoch {}, {} applied in {:.1} s",
@@ -434,7 +434,7 @@ impl NodeLog {
     /// The log is this node's, from this position on.
     fn own(&self, position: Position) {
         *self.appending.lock().unwrap_or_else(PoisonError::into_inner) = position;
-        self.log.set_patience(None);
+        self.log.set_retry_for(None);
         let mut known = self.known();
         known.role = Role::Writer;
         (known.position, known.current, known.fault) = (position, Some(Instant::now()), None);
@@ -616,7 +616,7 @@ impl NodeLog {
     fn follow(&self, engine: &Arc<Engine>, replayer: &Replayer) {
         if !self.known().is_settled {
             self.settle(replayer);
-            self.log.set_patience(Some(READER_PATIENCE));
+            self.log.set_retry_for(Some(READER_RETRY_FOR));
         }
         let mut follower = loop {
             match engine.follower() {
