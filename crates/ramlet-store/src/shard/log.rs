@@ -41,27 +41,27 @@ enum Read {
 
 /// Why nothing is asked any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Halt {
+pub enum LogError {
     /// The node is shutting down.
     Stopped,
     /// The store failed for long, or refuses, or holds what isn't a log; or an entry couldn't be applied.
     Failed(String),
 }
 
-impl fmt::Display for Halt {
+impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Halt::Stopped => f.write_str("the server is shutting down"),
-            Halt::Failed(why) => f.write_str(why),
+            LogError::Stopped => f.write_str("the server is shutting down"),
+            LogError::Failed(why) => f.write_str(why),
         }
     }
 }
 
-impl std::error::Error for Halt {}
+impl std::error::Error for LogError {}
 
-impl From<StoreError> for Halt {
-    fn from(error: StoreError) -> Halt {
-        Halt::Failed(error.to_string())
+impl From<StoreError> for LogError {
+    fn from(error: StoreError) -> LogError {
+        LogError::Failed(error.to_string())
     }
 }
 
@@ -80,7 +80,7 @@ pub struct SlotLog {
     /// How long a failing store is asked again, in milliseconds.
     retry_ms: AtomicU64,
     /// Since when the store fails, and how.
-    trouble: Mutex<Option<(Instant, String)>>,
+    store_failure: Mutex<Option<(Instant, String)>>,
     stopped: Arc<AtomicBool>,
     writer: [u8; 16],
     numbers: AtomicU64,
@@ -98,7 +98,7 @@ impl SlotLog {
             _held: memory.reserve(2 * ENTRY_BYTES_MAX)?,
             store,
             retry_ms: AtomicU64::new(retry_for.as_millis() as u64),
-            trouble: Mutex::default(),
+            store_failure: Mutex::default(),
             stopped: Arc::default(),
             writer: u128::from_str_radix(&nonce(), 16)
                 .unwrap_or_default()
@@ -120,20 +120,22 @@ impl SlotLog {
     }
 
     /// Since when the store fails, and how; `None`: it answered the last time.
-    pub fn trouble(&self) -> Option<(Instant, String)> {
-        self.trouble
+    pub fn store_failure(&self) -> Option<(Instant, String)> {
+        self.store_failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn note_trouble(&self, error: Option<&StoreError>) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    fn note_failure(&self, error: Option<&StoreError>) {
+        let mut store_failure = self.store_failure.lock().unwrap_or_else(PoisonError::into_inner);
         match error {
-            None => *trouble = None,
+            None => *store_failure = None,
             Some(error) => {
-                let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                *trouble = Some((since, error.to_string()));
+                let since = store_failure
+                    .as_ref()
+                    .map_or_else(Instant::now, |(since, _)| *since);
+                *store_failure = Some((since, error.to_string()));
             }
         }
     }
@@ -162,14 +164,14 @@ impl SlotLog {
     pub fn replay(
         &self,
         position: &mut Position,
-        apply: Apply<'_, Entry, Halt>,
-    ) -> std::result::Result<Replayed, Halt> {
+        apply: Apply<'_, Entry, LogError>,
+    ) -> std::result::Result<Replayed, LogError> {
         let replaying = replay(self, position, apply);
         self.store.wait_beside(replaying)
     }
 
     /// What is in a slot at the moment. It counts only once it was replayed.
-    pub fn peek(&self, slot: u64) -> std::result::Result<Option<Entry>, Halt> {
+    pub fn peek(&self, slot: u64) -> std::result::Result<Option<Entry>, LogError> {
         self.store.runtime().block_on(self.get(slot))
     }
 
@@ -178,15 +180,15 @@ impl SlotLog {
         &self,
         position: &mut Position,
         (over, about): (Over, &Bytes),
-        apply: Apply<'_, Entry, Halt>,
-    ) -> std::result::Result<Taken, Halt> {
+        apply: Apply<'_, Entry, LogError>,
+    ) -> std::result::Result<Taken, LogError> {
         let seal = &mut |epoch| self.entry(epoch, Body::Seal(about.clone()));
         let taking = take_over(self, position, over, seal, apply);
         self.store.wait_beside(taking)
     }
 
     /// Appends an entry of the epoch of `position`, which goes on to the entry's slot. One at a time.
-    pub fn append(&self, position: &mut Position, body: Body) -> std::result::Result<Appended, Halt> {
+    pub fn append(&self, position: &mut Position, body: Body) -> std::result::Result<Appended, LogError> {
         let entry = self.entry(position.epoch, body);
         loop {
             let slot = position.slot + 1;
@@ -219,7 +221,7 @@ impl SlotLog {
     }
 
     /// Deletes the entries that a published manifest says may be deleted, but for those that stay for ever.
-    pub fn trim(&self, memory: &Consumer) -> std::result::Result<Trimmed, Halt> {
+    pub fn trim(&self, memory: &Consumer) -> std::result::Result<Trimmed, LogError> {
         let numbers = TRIM_SLOTS_MAX * 2 * size_of::<u64>();
         let _held = memory
             .reserve(numbers as u64 + ENTRY_BYTES_MAX)
@@ -241,18 +243,18 @@ impl SlotLog {
     }
 
     /// Asks until there is an answer, or for `retry_for`.
-    async fn surely<T, F>(&self, ask: impl Fn() -> F) -> std::result::Result<T, Halt>
+    async fn surely<T, F>(&self, ask: impl Fn() -> F) -> std::result::Result<T, LogError>
     where
         F: Future<Output = Result<T>>,
     {
         let (begun, mut pause) = (Instant::now(), PAUSE_FIRST);
         loop {
             if self.is_stopped() {
-                return Err(Halt::Stopped);
+                return Err(LogError::Stopped);
             }
             let error = match ask().await {
                 Ok(answer) => {
-                    self.note_trouble(None);
+                    self.note_failure(None);
                     return Ok(answer);
                 }
                 Err(error) => error,
@@ -261,7 +263,7 @@ impl SlotLog {
             if !error.is_unknown() || begun.elapsed() > retry_for {
                 return Err(error.into());
             }
-            self.note_trouble(Some(&error));
+            self.note_failure(Some(&error));
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -323,17 +325,17 @@ impl SlotLog {
 
 impl Slots for SlotLog {
     type Entry = Entry;
-    type Halt = Halt;
+    type LogError = LogError;
 
-    async fn create(&self, slot: u64, entry: &Entry) -> std::result::Result<Created, Halt> {
+    async fn create(&self, slot: u64, entry: &Entry) -> std::result::Result<Created, LogError> {
         if self.is_stopped() {
-            return Err(Halt::Stopped);
+            return Err(LogError::Stopped);
         }
         let (inner, path) = (self.store.inner(), slot_path(slot));
         let payload = PutPayload::from_bytes(entry.encode());
         let put = inner.put_opts(&path, payload, PutMode::Create.into()).await;
         let Err(e) = put else {
-            self.note_trouble(None);
+            self.note_failure(None);
             return Ok(Created::Done);
         };
         let error = StoreError::of_store(&format!("{}/{path}", self.store), &e);
@@ -344,11 +346,11 @@ impl Slots for SlotLog {
         }
     }
 
-    async fn get(&self, slot: u64) -> std::result::Result<Option<Entry>, Halt> {
+    async fn get(&self, slot: u64) -> std::result::Result<Option<Entry>, LogError> {
         self.surely(|| self.read(slot)).await
     }
 
-    async fn get_run(&self, first: u64) -> std::result::Result<(Vec<Entry>, bool), Halt> {
+    async fn get_run(&self, first: u64) -> std::result::Result<(Vec<Entry>, bool), LogError> {
         let (mut run, mut bytes) = (Vec::new(), 0);
         while run.len() < RUN_MAX && bytes < ENTRY_BYTES_MAX / 2 {
             let next = first + run.len() as u64;
@@ -371,13 +373,13 @@ impl Slots for SlotLog {
         Ok((run, false))
     }
 
-    async fn covered(&self) -> std::result::Result<u64, Halt> {
+    async fn covered(&self) -> std::result::Result<u64, LogError> {
         Ok(self.surely(|| self.newest()).await?.deleted)
     }
 }
 
 impl Trim for SlotLog {
-    async fn present(&self, after: u64, last: u64) -> std::result::Result<Vec<u64>, Halt> {
+    async fn present(&self, after: u64, last: u64) -> std::result::Result<Vec<u64>, LogError> {
         let is_asked = |slot: &u64| (after + 1..=last).contains(slot);
         self.surely(|| async {
             let mut slots = Vec::new();
@@ -399,7 +401,7 @@ impl Trim for SlotLog {
         .await
     }
 
-    async fn delete(&self, slots: Vec<u64>) -> std::result::Result<(), Halt> {
+    async fn delete(&self, slots: Vec<u64>) -> std::result::Result<(), LogError> {
         let url = self.store.to_string();
         for some in slots.chunks(RUN_MAX) {
             self.surely(|| {

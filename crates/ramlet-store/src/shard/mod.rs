@@ -13,7 +13,7 @@ mod trim;
 pub use bytes::Bytes;
 
 pub use entry::{Body, Entry};
-pub use log::{Appended, Halt, SlotLog};
+pub use log::{Appended, LogError, SlotLog};
 pub use manifests::{deletable, newest_covered};
 pub(crate) use manifests::{may_follow, newest_covered_before};
 pub use nodes::{Card, Work, card, cards, remove_card, write_card};

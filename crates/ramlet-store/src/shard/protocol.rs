@@ -61,19 +61,20 @@ pub enum Rule {
 pub trait Slots {
     type Entry: Logged;
     /// Why nothing is asked any more.
-    type Halt;
+    type LogError;
 
     /// Tries once to create a slot that nobody has.
-    fn create(&self, slot: u64, entry: &Self::Entry) -> impl Future<Output = Result<Created, Self::Halt>>;
+    fn create(&self, slot: u64, entry: &Self::Entry)
+    -> impl Future<Output = Result<Created, Self::LogError>>;
 
     /// Asks until there is an answer.
-    fn get(&self, slot: u64) -> impl Future<Output = Result<Option<Self::Entry>, Self::Halt>>;
+    fn get(&self, slot: u64) -> impl Future<Output = Result<Option<Self::Entry>, Self::LogError>>;
 
     /// The entries from a slot on, as many as are read at a time, and whether the slot behind them is absent.
-    fn get_run(&self, first: u64) -> impl Future<Output = Result<(Vec<Self::Entry>, bool), Self::Halt>>;
+    fn get_run(&self, first: u64) -> impl Future<Output = Result<(Vec<Self::Entry>, bool), Self::LogError>>;
 
     /// The last slot that may be deleted because the newest manifest covers it; 0: none. From a list that is asked for now.
-    fn covered(&self) -> impl Future<Output = Result<u64, Self::Halt>>;
+    fn covered(&self) -> impl Future<Output = Result<u64, Self::LogError>>;
 
     /// Whether a test breaks this rule.
     fn breaks(&self, _rule: Rule) -> bool {
@@ -130,7 +131,7 @@ pub enum Replayed {
 pub type Apply<'a, E, H> = &'a mut dyn FnMut(Position, Effect, &E) -> Result<(), H>;
 
 /// Whether a slot that was read, or created, was the log's: no manifest covers it now.
-async fn is_of_log<S: Slots>(slots: &S, slot: u64) -> Result<bool, S::Halt> {
+async fn is_of_log<S: Slots>(slots: &S, slot: u64) -> Result<bool, S::LogError> {
     Ok(slots.covered().await? < slot)
 }
 
@@ -138,8 +139,8 @@ async fn is_of_log<S: Slots>(slots: &S, slot: u64) -> Result<bool, S::Halt> {
 pub async fn replay<S: Slots>(
     slots: &S,
     position: &mut Position,
-    apply: Apply<'_, S::Entry, S::Halt>,
-) -> Result<Replayed, S::Halt> {
+    apply: Apply<'_, S::Entry, S::LogError>,
+) -> Result<Replayed, S::LogError> {
     loop {
         let (read, is_end) = slots.get_run(position.slot + 1).await?;
         if !slots.breaks(Rule::ReadProof) && slots.covered().await? > position.slot {
@@ -184,8 +185,8 @@ pub async fn take_over<S: Slots>(
     position: &mut Position,
     over: Over,
     seal: &mut dyn FnMut(u64) -> S::Entry,
-    apply: Apply<'_, S::Entry, S::Halt>,
-) -> Result<Taken, S::Halt> {
+    apply: Apply<'_, S::Entry, S::LogError>,
+) -> Result<Taken, S::LogError> {
     let begun = *position;
     loop {
         if replay(slots, position, apply).await? == Replayed::Behind {
@@ -225,7 +226,7 @@ pub async fn settle<S: Slots>(
     slot: u64,
     record: &S::Entry,
     mut created: Created,
-) -> Result<Written<S::Entry>, S::Halt> {
+) -> Result<Written<S::Entry>, S::LogError> {
     let (mut is_first, own) = (true, record.kind().epoch());
     loop {
         match created {

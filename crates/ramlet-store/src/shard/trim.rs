@@ -11,10 +11,10 @@ use super::protocol::{Kind, Logged, Rule, Slots};
 /// The store, as a trimmer asks it.
 pub trait Trim: Slots {
     /// The first slots behind `after` that are there, up to `last`, in order; none only if there are none.
-    fn present(&self, after: u64, last: u64) -> impl Future<Output = Result<Vec<u64>, Self::Halt>>;
+    fn present(&self, after: u64, last: u64) -> impl Future<Output = Result<Vec<u64>, Self::LogError>>;
 
     /// Deletes slots; that one isn't there any more is no failure.
-    fn delete(&self, slots: Vec<u64>) -> impl Future<Output = Result<(), Self::Halt>>;
+    fn delete(&self, slots: Vec<u64>) -> impl Future<Output = Result<(), Self::LogError>>;
 }
 
 /// What was done.
@@ -27,7 +27,7 @@ pub struct Trimmed {
 
 /// Deletes what counts up to `last`, which a published manifest says may be deleted. `own`: slots that the caller filled with records that count; they aren't
 /// read again.
-pub async fn trim<S: Trim>(slots: &S, last: u64, own: &RangeInclusive<u64>) -> Result<Trimmed, S::Halt> {
+pub async fn trim<S: Trim>(slots: &S, last: u64, own: &RangeInclusive<u64>) -> Result<Trimmed, S::LogError> {
     let (mut trimmed, mut after, mut epoch) = (Trimmed::default(), 0, 0);
     while after < last {
         let present = slots.present(after, last).await?;

@@ -7,7 +7,7 @@ use object_store::memory::InMemory;
 use ramlet_memory::Ledger;
 use ramlet_store::layout::{slot_number, slot_path};
 use ramlet_store::shard::{
-    Appended, Body, Bytes, Card, Covered, Effect, Entry, Halt, Over, Position, Replayed, SlotLog, Taken,
+    Appended, Body, Bytes, Card, Covered, Effect, Entry, LogError, Over, Position, Replayed, SlotLog, Taken,
     Trimmed, Work, card, cards, deletable, remove_card, write_card,
 };
 use ramlet_store::{BackupKind, Described, Listed, StoreErrorKind, prune_shard, push_within};
@@ -22,7 +22,7 @@ fn log_of(inner: &Arc<InMemory>, lie: Lie) -> SlotLog {
 }
 
 /// Keeps the groups that count.
-fn noted(groups: &mut Vec<u64>) -> impl FnMut(Position, Effect, &Entry) -> Result<(), Halt> {
+fn noted(groups: &mut Vec<u64>) -> impl FnMut(Position, Effect, &Entry) -> Result<(), LogError> {
     |_, effect, entry| {
         if let (Effect::Counts, Body::Group { lsn, .. }) = (effect, &entry.body) {
             groups.push(*lsn);
@@ -72,11 +72,11 @@ impl Process {
         taken.expect("a store that answers")
     }
 
-    fn append(&mut self, lsn: u64) -> Result<Appended, Halt> {
+    fn append(&mut self, lsn: u64) -> Result<Appended, LogError> {
         self.append_group(lsn, Bytes::from_static(b"changes"))
     }
 
-    fn append_group(&mut self, lsn: u64, group: Bytes) -> Result<Appended, Halt> {
+    fn append_group(&mut self, lsn: u64, group: Bytes) -> Result<Appended, LogError> {
         let body = Body::Group {
             id: "c00000001".to_owned(),
             lsn,
@@ -208,12 +208,12 @@ fn what_is_no_entry_is_refused() {
     let log = log_of(&inner, Lie::None);
     let read = log.replay(&mut Position::default(), &mut |_, _, _| Ok(()));
     assert!(
-        matches!(&read, Err(Halt::Failed(why)) if why.contains("log/00000000000000000002")),
+        matches!(&read, Err(LogError::Failed(why)) if why.contains("log/00000000000000000002")),
         "{read:?}"
     );
-    assert!(matches!(writer.append(1), Err(Halt::Failed(_))));
+    assert!(matches!(writer.append(1), Err(LogError::Failed(_))));
     log.stop();
-    assert_eq!(log.peek(1), Err(Halt::Stopped));
+    assert_eq!(log.peek(1), Err(LogError::Stopped));
 }
 
 /// A backup that says so of the log.

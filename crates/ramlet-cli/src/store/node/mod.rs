@@ -22,7 +22,7 @@ use ramlet::{CopiedFile, Engine, Follower, GroupLog};
 use ramlet_memory::{Consumer, Reservation};
 use ramlet_server::{NodeStatus, PeerNode, Replayer, Role, SharedLog};
 use ramlet_store::shard::{
-    Appended, Body, Bytes, Card, Covered, Effect, Entry, Halt, Over, Position, Replayed, SlotLog, Taken,
+    Appended, Body, Bytes, Card, Covered, Effect, Entry, LogError, Over, Position, Replayed, SlotLog, Taken,
     Work, card, cards, deletable, newest_covered, remove_card, write_card,
 };
 use ramlet_store::{BackupKind, Described, Push, StoreError, StoreErrorKind, prune_shard, push_within};
@@ -45,7 +45,7 @@ const POLLS_PER_LIST: u32 = 50;
 const RETRY_FOR: Duration = Duration::from_secs(30);
 const READER_RETRY_FOR: Duration = Duration::from_secs(5);
 /// From then on a writer refuses further writes, until the store answers.
-const TROUBLE: Duration = Duration::from_secs(2);
+const FAILURE_TOLD_AFTER: Duration = Duration::from_secs(2);
 /// How long a group that is in the log may be on its way into the directory before an owner that was taken over goes on without it.
 const SETTLE: Duration = Duration::from_secs(30);
 /// How often the slot is noted in the directory, where it changes.
@@ -217,9 +217,9 @@ impl NodeLog {
     }
 
     /// Why an owner takes nothing more for the moment.
-    fn trouble(&self, role: Role) -> Option<String> {
-        let (since, error) = self.log.trouble()?;
-        let told = role == Role::Writer && since.elapsed() > TROUBLE;
+    fn store_failure(&self, role: Role) -> Option<String> {
+        let (since, error) = self.log.store_failure()?;
+        let told = role == Role::Writer && since.elapsed() > FAILURE_TOLD_AFTER;
         told.then(|| format!("the store fails, writes wait until it answers: {error}"))
     }
 
@@ -275,8 +275,8 @@ impl NodeLog {
                 return Ok(slot);
             }
             Ok(Appended::Fenced) => self.fenced(position.slot + 1),
-            Err(Halt::Stopped) => return Err(Halt::Stopped.to_string()),
-            Err(Halt::Failed(why)) => {
+            Err(LogError::Stopped) => return Err(LogError::Stopped.to_string()),
+            Err(LogError::Failed(why)) => {
                 format!("whether the last write is in the store isn't known yet: {why}")
             }
         };
@@ -312,9 +312,9 @@ impl NodeLog {
         replayer: &Replayer,
         follower: &mut Follower,
         (at, effect, entry): (Position, Effect, &Entry),
-    ) -> std::result::Result<(), Halt> {
+    ) -> std::result::Result<(), LogError> {
         let slot = at.slot;
-        let failed = |why: String| Halt::Failed(format!("slot {slot}: {why}"));
+        let failed = |why: String| LogError::Failed(format!("slot {slot}: {why}"));
         let mut bytes = 0;
         match (effect, &entry.body) {
             (Effect::Fault, _) => {
@@ -486,7 +486,7 @@ impl NodeLog {
             work: Work::Left,
             ..self.card(role)
         };
-        if self.log.trouble().is_none()
+        if self.log.store_failure().is_none()
             && let Err(e) = write_card(self.log.store(), &left)
         {
             tracing::debug!("{e}");
@@ -689,8 +689,8 @@ impl NodeLog {
                     return;
                 }
                 Ok(_) => READER_POLL,
-                Err(Halt::Stopped) => return,
-                Err(Halt::Failed(why)) => {
+                Err(LogError::Stopped) => return,
+                Err(LogError::Failed(why)) => {
                     vigil.heard();
                     self.fault(&format!("the log can't be followed: {why}"));
                     WRITER_POLL
@@ -908,7 +908,7 @@ impl SharedLog for NodeLog {
             seen: known.current.map(|at| at.elapsed()),
             covered: self.log.known_covered().slot,
             deleted: self.log.known_covered().deleted,
-            fault: known.fault.clone().or_else(|| self.trouble(role)),
+            fault: known.fault.clone().or_else(|| self.store_failure(role)),
         }
     }
 

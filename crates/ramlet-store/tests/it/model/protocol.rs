@@ -42,7 +42,7 @@ struct Asked<'a>(&'a Shared);
 
 impl Slots for Asked<'_> {
     type Entry = Object;
-    type Halt = Never;
+    type LogError = Never;
 
     async fn create(&self, slot: u64, entry: &Object) -> Result<Created, Never> {
         let reply = ask(self.0, Op::Create(Name::Slot(slot), entry.clone())).await;
