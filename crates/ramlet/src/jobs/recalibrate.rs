@@ -55,6 +55,9 @@ const ERRORS: f64 = 1.5;
 /// chance don't.
 const ERRORS_BEYOND: f64 = 1.0;
 
+/// Fewer queries lower no effort: by how much less they would do is chosen among many, and what a few find by chance is believed then.
+const LOWERED_BY: usize = 64;
+
 /// Measures the indexes of a vector again that hasn't been measured on queries yet, or of which queries find less than they should,
 /// and keeps with the segments what was measured; false when there is none. Reads every row once; nothing is rebuilt.
 pub fn recalibrate(core: &Core) -> Result<bool> {
@@ -123,7 +126,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         };
         let mut entry = view.segment.entry.clone();
         let (segment, found) = match is_less {
-            false if !before.is_enough_for(trial.target()) => {
+            false if users < LOWERED_BY || !before.is_enough_for(trial.target()) => {
                 note_sampled(&mut entry.extra, slot, thought, thought);
                 (view.segment.with_entry(entry), before)
             }
