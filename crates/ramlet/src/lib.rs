@@ -88,7 +88,7 @@ pub use memory::index_report::{SegmentReport, VectorReport};
 pub use memory::quotas::QuotaConfig;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
-pub use query::{GROUPS_GROWTH, Ranked, Scratch, fused, group_ids, query_inputs};
+pub use query::{GROUPS_GROWTH, Ranked, Scratch, fused, group_ids, query_inputs, widen_for_groups};
 pub use ramlet_index::{Calibrated, IndexReport, PartUse};
 /// Where an engine lies, and what it is given: all that [`Engine::open`] wants.
 pub use ramlet_io::{Backend, Clock, SearchStage, StageUse, Stages, Storage, open_best};

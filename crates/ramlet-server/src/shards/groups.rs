@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use ramlet::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use ramlet::payload::Path;
-use ramlet::{GROUPS_GROWTH, GroupId, PointId, Prefetch, QueryGroupsRequest, QueryKind, group_ids};
+use ramlet::{GROUPS_GROWTH, GroupId, PointId, QueryGroupsRequest, group_ids, widen_for_groups};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -61,9 +61,8 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
             "limit * group_size is {wanted}, at most {LIMIT_MAX} is possible"
         )));
     }
-    widen(&mut request.query.prefetch, size);
     // A filter would change the ranks that are merged, and so the scores: more points of all are asked for instead.
-    let merges = request.query.query.as_ref().is_some_and(is_fusion) || merges(&request.query.prefetch);
+    let merges = widen_for_groups(&mut request.query, size);
     let run = Run::new(
         asked,
         Query {
@@ -131,24 +130,6 @@ fn payload_of(group_by: &str) -> Value {
     match group_by.contains('"') {
         true => json!(true),
         false => json!([group_by.split(['.', '[']).next().unwrap_or_default()]),
-    }
-}
-
-fn is_fusion(query: &QueryKind) -> bool {
-    matches!(query, QueryKind::Fusion(_))
-}
-
-/// Whether a point's score depends on which others are found.
-fn merges(prefetch: &[Prefetch]) -> bool {
-    let one = |p: &Prefetch| p.query.as_ref().is_some_and(is_fusion) || merges(&p.prefetch);
-    prefetch.iter().any(one)
-}
-
-/// Each stage finds enough for groups of this size.
-fn widen(prefetch: &mut [Prefetch], size: usize) {
-    for prefetch in prefetch {
-        prefetch.limit = prefetch.limit.saturating_mul(size);
-        widen(&mut prefetch.prefetch, size);
     }
 }
 

@@ -43,7 +43,7 @@ use crate::write::memtable::MemtableView;
 pub use examples::inputs as query_inputs;
 use found::FoundList;
 pub use fusion::{Ranked, fused};
-pub use result_groups::{GROWTH as GROUPS_GROWTH, group_ids};
+pub use result_groups::{GROWTH as GROUPS_GROWTH, group_ids, widen_for_groups};
 pub(crate) use run::{check, query, skipped};
 use segment::{SearchContext, search_segment};
 pub(crate) use sparse::statistics as sparse_statistics;

@@ -46,7 +46,7 @@ pub(crate) fn query_groups(
     }
     let mut inner = request.query.clone();
     inner.offset = 0;
-    widen(&mut inner.prefetch, size);
+    let merges = widen_for_groups(&mut inner, size);
     let mut gather = Gather {
         core,
         view,
@@ -58,7 +58,6 @@ pub(crate) fn query_groups(
         explained: Vec::new(),
     };
     // A filter would change the ranks that are merged, and so the scores: more points of all are asked for instead.
-    let merges = request.query.query.as_ref().is_some_and(is_fusion) || merges(&request.query.prefetch);
     let mut table = gather.first_groups(limit, (wanted.max(1), merges), scratch)?;
     table.groups.truncate(limit);
     if !merges {
@@ -90,6 +89,12 @@ pub(crate) fn query_groups(
         cost: before.until_now(&scratch.lookup.io, found, gather.cost),
         explain: gather.explained,
     })
+}
+
+/// Has each stage of a query find enough for groups of this size; whether a point's score depends on which others are found.
+pub fn widen_for_groups(query: &mut QueryRequest, size: usize) -> bool {
+    widen(&mut query.prefetch, size);
+    query.query.as_ref().is_some_and(is_fusion) || merges(&query.prefetch)
 }
 
 fn is_fusion(query: &QueryKind) -> bool {
