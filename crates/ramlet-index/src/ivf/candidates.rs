@@ -324,7 +324,8 @@ impl Candidates {
         self.correct(search.top.k());
         // The candidates are read whole if one was asked for.
         let asked = codes.rescore == Some(true) || codes.oversampling.is_some();
-        let mut forced = if asked { self.oversampled } else { 0 };
+        let whole = codes.rescore == Some(true) || codes.rescore.is_none() && resident.reads_hits();
+        let mut forced = if asked || whole { self.oversampled } else { 0 };
         if asked {
             self.known.resident = 0;
         }
@@ -356,7 +357,7 @@ impl Candidates {
             self.read_sq8(search, resident, reads, buf)?;
         }
         // Where all scores were asked for, so have those that moved up as rows before them proved to be farther.
-        if codes.rescore != Some(true) {
+        if !whole {
             self.keep_needed(codes.threshold);
         }
         if codes.rescore != Some(false) {

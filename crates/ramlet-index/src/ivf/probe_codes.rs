@@ -99,7 +99,10 @@ impl Views<'_> {
         let codes = self.resident.as_ref();
         let resident =
             ResidentDistances::new(codes, &ivf.meta, self.codes.space, query, self.kernels, resident);
-        (candidates, resident.with_sq8(ivf.sq8_beside_signs()))
+        let resident = resident
+            .with_sq8(ivf.sq8_beside_signs())
+            .with_rough(self.codes.are_rough());
+        (candidates, resident)
     }
 
     /// Whether the groups of these positions are in memory.

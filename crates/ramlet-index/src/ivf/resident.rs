@@ -41,6 +41,8 @@ pub(super) struct ResidentDistances<'h> {
     ready: Range<u32>,
     /// Where rows are looked at before they are read, if they are.
     pub(super) sq8: Option<&'h Sq8Rows>,
+    /// Whether scores by the codes that are scanned may be far off.
+    are_rough: bool,
 }
 
 impl ResidentCodes {
@@ -71,12 +73,23 @@ impl<'h> ResidentDistances<'h> {
             lists,
             ready: 0..0,
             sq8: None,
+            are_rough: false,
         }
     }
 
     /// With SQ8 rows on disk.
     pub(super) fn with_sq8(self, sq8: Option<&'h Sq8Rows>) -> ResidentDistances<'h> {
         ResidentDistances { sq8, ..self }
+    }
+
+    /// Beside codes by which scores may be far off.
+    pub(super) fn with_rough(self, are_rough: bool) -> ResidentDistances<'h> {
+        ResidentDistances { are_rough, ..self }
+    }
+
+    /// Whether hits of which neither residual codes nor SQ8 rows tell the scores are read, though nobody asked for it.
+    pub(super) fn reads_hits(&self) -> bool {
+        self.are_rough && self.sq8.is_none()
     }
 
     /// Makes the query ready for the cluster that has the position.

@@ -7,7 +7,6 @@ use ramlet_kernels::unpacked;
 use ramlet_memory::AnonBuf;
 
 use super::candidates::Candidates;
-use super::codes::Codes;
 use super::inverted_file::Ivf;
 use super::lists::Lists;
 use super::products::ProductLists;
@@ -27,9 +26,7 @@ use crate::search::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::search::rounds::Rounds;
 use crate::search::scratch::IndexScratch;
 use crate::search::search_stats::SearchStats;
-use crate::vector_index::{
-    CodesWanted, Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex,
-};
+use crate::vector_index::{Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 
 /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
@@ -70,16 +67,6 @@ pub(super) fn distances_as_ranked(
 }
 
 impl Ivf {
-    /// What is wanted, with what isn't said about the scores of hits.
-    fn rescored(&self, want: &IndexSearchParams) -> IndexSearchParams {
-        let rough = self.codes.as_ref().is_some_and(Codes::are_rough) && self.sq8_beside_signs().is_none();
-        let codes = CodesWanted {
-            rescore: want.codes.rescore.or(rough.then_some(true)),
-            ..want.codes
-        };
-        IndexSearchParams { codes, ..*want }
-    }
-
     /// Bytes of lists for searching codes.
     fn bytes_for_lists(&self, want: &IndexSearchParams, k: usize) -> u64 {
         let oversampled = self.oversampled(k, want);
@@ -262,7 +249,6 @@ impl VectorIndex for Ivf {
         let lists: &mut Lists = own.of();
         rounds.start(top.k(), allowed, want.fixed_effort.is_some());
         *stats = SearchStats::default();
-        let want = &self.rescored(want);
         let (strategy, only) = (self.strategy(want, allowed, top.k()), allowed.only);
         let mut search = Search {
             query,
@@ -310,7 +296,7 @@ impl VectorIndex for Ivf {
         // Which way it goes is asked only where that matters.
         let by_way = match bitmap + lists {
             0 => 0,
-            _ => match self.strategy(&self.rescored(want), allowed, k) {
+            _ => match self.strategy(want, allowed, k) {
                 SearchStrategy::Pick(_) => bitmap + lists,
                 SearchStrategy::Probe(_) => lists,
                 SearchStrategy::All | SearchStrategy::Listed => 0,
