@@ -335,7 +335,7 @@ impl Collection {
         }
         let found = search_in(&view, request, scratch)?;
         if self.shards.is_none() {
-            self.core.monitor.offer(request, &scratch.lookup.rare);
+            self.core.monitor.offer(request);
         }
         Ok(found)
     }
@@ -379,7 +379,7 @@ impl Collection {
                 }
                 let response = query::query(within, &request, engine, scratch)?;
                 if self.shards.is_none() {
-                    self.core.monitor.offer_stages(&request, &scratch.lookup.rare);
+                    self.core.monitor.offer_stages(&request);
                 }
                 Ok(response)
             }

@@ -156,6 +156,8 @@ struct Consumers {
     slots: Consumer,
     /// Scratch beside the slots: the writer's and outside callers'.
     extra: Consumer,
+    /// Queries that recall is measured on.
+    samples: Consumer,
     /// Copy buffers of snapshots.
     snapshots: Consumer,
 }
@@ -235,6 +237,8 @@ impl Engine {
                 .consumer("extra scratch", budget.elastic)
                 .waiting()
                 .queued(),
+            // Kept for as long as an index is there, and refused at once: it is searches that would wait.
+            samples: ledger.keeper("query samples", budget.elastic / 2),
             snapshots: ledger.consumer("snapshots", budget.elastic),
         };
         let cache = BlockCache::new(
@@ -446,6 +450,7 @@ impl Engine {
             shared: self.shared.clone(),
             updates: self.consumers.updates.clone(),
             memtables: self.consumers.memtables.clone(),
+            samples: self.consumers.samples.clone(),
             held: self.consumers.collections.reserve(COLLECTION_BYTES)?,
         })
     }

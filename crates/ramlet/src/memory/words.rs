@@ -14,6 +14,7 @@ fn holder(consumer: &'static str) -> &'static str {
         "collections" => "the collections themselves",
         "search slots" => "the search threads",
         "extra scratch" => "running searches",
+        "query samples" => "queries that recall is measured on",
         "job scratch" | "job scratch, spare" => "background work (flush, merge, index)",
         "log buffers" => "the buffers of the log",
         "snapshots" => "a running snapshot",

@@ -32,10 +32,10 @@ pub struct Drift {
 
 impl Drift {
     /// Of queries of so many dimensions; `None`: they are too long.
-    pub fn new(slot: u16, dims: usize) -> Option<Drift> {
+    pub fn new(slot: u16, dims: usize, from: &Consumer) -> Option<Drift> {
         Some(Drift {
             slot,
-            room: room(dims)?.min(KEPT),
+            room: room(dims, from)?.min(KEPT),
             kept: Vec::new(),
             next: 0,
             target: 0.0,
@@ -97,7 +97,7 @@ mod tests {
     fn too_little_recall_of_enough_queries_is_told_once() {
         let ledger = Ledger::new(1 << 20);
         let from = ledger.consumer("test", u64::MAX);
-        let mut drift = Drift::new(3, 2).expect("short ones");
+        let mut drift = Drift::new(3, 2, &from).expect("short ones");
         let note = |drift: &mut Drift, recall: f64, times: usize| {
             (0..times).for_each(|i| drift.note(&[i as f32, 1.0], recall, 0.95, &from))
         };

@@ -71,8 +71,9 @@ pub struct MeasuredRecall {
 }
 
 /// One collection's monitor.
-#[derive(Default)]
 pub struct RecallMonitor {
+    /// What kept queries take.
+    samples: Consumer,
     /// A query is wanted: looked at by every search, so it is all that most of them see of this.
     idle: AtomicBool,
     /// So are the first ones on an index.
@@ -124,8 +125,18 @@ impl Running {
 }
 
 impl RecallMonitor {
+    /// `samples` shall refuse at once what isn't there: no search waits to be kept.
+    pub fn new(samples: Consumer) -> RecallMonitor {
+        RecallMonitor {
+            samples,
+            idle: AtomicBool::default(),
+            gathers: AtomicBool::default(),
+            state: Mutex::default(),
+        }
+    }
+
     /// A search was made: perhaps it is kept. Costs a load unless it is.
-    pub fn offer(&self, request: &SearchRequest, from: &Consumer) {
+    pub fn offer(&self, request: &SearchRequest) {
         let gathers = self.gathers.load(Ordering::Relaxed);
         if !(gathers || self.idle.load(Ordering::Relaxed)) || !is_usual(request) {
             return;
@@ -134,7 +145,7 @@ impl RecallMonitor {
             && request.filter.is_none()
             && let Some(query) = dense(&request.query)
         {
-            self.gather(&request.using, query, from);
+            self.gather(&request.using, query);
         }
         if !self.idle.load(Ordering::Relaxed) {
             return;
@@ -143,7 +154,7 @@ impl RecallMonitor {
             return;
         };
         // Rather no sample than a search that waits.
-        let (Ok(mut state), Ok(held)) = (self.state.try_lock(), from.reserve(bytes)) else {
+        let (Ok(mut state), Ok(held)) = (self.state.try_lock(), self.samples.reserve(bytes)) else {
             return;
         };
         self.idle.store(false, Ordering::Relaxed);
@@ -156,21 +167,21 @@ impl RecallMonitor {
     }
 
     /// A query of several stages was made: those of them that are searches may be among the first.
-    pub fn offer_stages(&self, request: &QueryRequest, from: &Consumer) {
+    pub fn offer_stages(&self, request: &QueryRequest) {
         if self.gathers.load(Ordering::Relaxed) && request.filter.is_none() {
-            self.gather_stages(&request.prefetch, from);
+            self.gather_stages(&request.prefetch);
         }
     }
 
-    fn gather_stages(&self, stages: &[Prefetch], from: &Consumer) {
+    fn gather_stages(&self, stages: &[Prefetch]) {
         for stage in stages.iter().filter(|stage| stage.filter.is_none()) {
-            self.gather_stages(&stage.prefetch, from);
+            self.gather_stages(&stage.prefetch);
             let Some(QueryKind::Nearest(query)) = &stage.query else {
                 continue;
             };
             let is_search = stage.prefetch.is_empty() && stage.params == SearchParams::default();
             if let Some(query) = dense(query).filter(|_| is_search) {
-                self.gather(&stage.using, query, from);
+                self.gather(&stage.using, query);
             }
         }
     }
@@ -197,14 +208,14 @@ impl RecallMonitor {
     }
 
     /// Keeps a query if it is among the first.
-    fn gather(&self, vector: &str, query: &[f32], from: &Consumer) {
+    fn gather(&self, vector: &str, query: &[f32]) {
         // Rather one less than a search that waits.
         let Ok(mut state) = self.state.try_lock() else {
             return;
         };
         let mut all = state.first.iter_mut();
         if let Some(first) = all.find(|first| first.vector == vector) {
-            first.offer(query, from);
+            first.offer(query, &self.samples);
         }
         let gathers = !state.first.iter().all(FirstQueries::is_full);
         self.gathers.store(gathers, Ordering::Relaxed);
@@ -220,7 +231,9 @@ impl RecallMonitor {
         }
         state.about = about;
         state.drifts.iter_mut().for_each(Drift::reset);
-        state.first = largest.map(|segment| first_of(view, segment)).unwrap_or_default();
+        state.first = largest
+            .map(|segment| first_of(view, segment, &self.samples))
+            .unwrap_or_default();
         self.gathers.store(!state.first.is_empty(), Ordering::Relaxed);
     }
 
@@ -279,7 +292,7 @@ impl RecallMonitor {
         let Some(recall) = recall? else {
             return Ok(());
         };
-        state.note_drift(&sample.request, recall, view, &scratch.lookup.rare);
+        state.note_drift(&sample.request, recall, view, &self.samples);
         state.add(&sample.request.using, recall);
         Ok(())
     }
@@ -309,7 +322,7 @@ impl State {
         let at = match self.drifts.iter().position(|drift| drift.slot() == field.slot) {
             Some(at) => at,
             None => {
-                let Some(drift) = Drift::new(field.slot, field.dim) else {
+                let Some(drift) = Drift::new(field.slot, field.dim, from) else {
                     return;
                 };
                 self.drifts.push(drift);
@@ -329,7 +342,7 @@ fn largest_indexed(view: &View) -> Option<&Segment> {
 }
 
 /// The vectors that have an index there which was never measured on queries.
-fn first_of(view: &View, segment: &Segment) -> Vec<FirstQueries> {
+fn first_of(view: &View, segment: &Segment, samples: &Consumer) -> Vec<FirstQueries> {
     let fields = view.schema.vectors.iter();
     let unknown = fields.filter(|field| {
         let column = segment.vector(field.slot);
@@ -337,7 +350,7 @@ fn first_of(view: &View, segment: &Segment) -> Vec<FirstQueries> {
         field.kind == VectorKind::Dense && indexed && !was_sampled(&segment.entry, field.slot)
     });
     unknown
-        .filter_map(|field| FirstQueries::new(field.slot, &field.name, field.dim))
+        .filter_map(|field| FirstQueries::new(field.slot, &field.name, field.dim, samples))
         .collect()
 }
 

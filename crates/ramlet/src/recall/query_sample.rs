@@ -6,7 +6,9 @@ use ramlet_memory::{Consumer, Reservation};
 pub const KEPT: usize = 256;
 
 /// Bytes of kept queries at most: fewer are kept of many dimensions.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const KEPT_BYTES_MAX: u64 = 1 << 20;
+/// And of all memory for such queries at most this part: an index has its first queries and its last ones.
+const PART: u64 = 2;
 
 /// Fewer say too little.
 const KEPT_LEAST: usize = 16;
@@ -15,9 +17,10 @@ const KEPT_LEAST: usize = 16;
 const TIMES: usize = 16;
 const FEW: usize = 64;
 
-/// How many of so many dimensions are kept; `None`: they are too long.
-pub fn room(dims: usize) -> Option<usize> {
-    let room = (KEPT_BYTES_MAX / (dims * size_of::<f32>()).max(1)).min(KEPT);
+/// How many of so many dimensions are kept; `None`: they are too long for this memory.
+pub fn room(dims: usize, from: &Consumer) -> Option<usize> {
+    let bytes = (from.cap() / PART).min(KEPT_BYTES_MAX) as usize;
+    let room = (bytes / (dims * size_of::<f32>()).max(1)).min(KEPT);
     (room >= KEPT_LEAST).then_some(room)
 }
 
@@ -77,11 +80,11 @@ pub struct FirstQueries {
 
 impl FirstQueries {
     /// `None`: its vectors are too long.
-    pub fn new(slot: u16, vector: &str, dims: usize) -> Option<FirstQueries> {
+    pub fn new(slot: u16, vector: &str, dims: usize, from: &Consumer) -> Option<FirstQueries> {
         Some(FirstQueries {
             slot,
             vector: vector.to_owned(),
-            room: room(dims)?,
+            room: room(dims, from)?,
             kept: Vec::new(),
             hashes: Vec::new(),
             came: 0,
@@ -99,9 +102,14 @@ impl FirstQueries {
         if self.hashes.contains(&hash) {
             return;
         }
-        if let Some(kept) = Kept::new(query, from) {
-            self.kept.push(kept);
-            self.hashes.push(hash);
+        match Kept::new(query, from) {
+            Some(kept) => {
+                self.kept.push(kept);
+                self.hashes.push(hash);
+            }
+            // Others hold the rest, and may hold it for long.
+            None if self.kept.len() >= KEPT_LEAST => self.room = self.kept.len(),
+            None => {}
         }
     }
 
@@ -141,7 +149,7 @@ mod tests {
     fn the_first_different_queries_are_taken_once() {
         let ledger = Ledger::new(4 << 20);
         let from = ledger.consumer("test", u64::MAX);
-        let mut first = FirstQueries::new(3, "v", 2).expect("short ones");
+        let mut first = FirstQueries::new(3, "v", 2, &from).expect("short ones");
         (0..2 * KEPT).for_each(|i| first.offer(&[(i / 4) as f32, 1.0], &from));
         assert!(!first.is_due(), "one in four is another");
         (0..2 * KEPT).for_each(|i| first.offer(&[i as f32, 1.0], &from));
@@ -158,7 +166,7 @@ mod tests {
         let ledger = Ledger::new(4 << 20);
         let from = ledger.consumer("test", u64::MAX);
         for (differing, enough) in [(1, false), (FEW - 1, false), (FEW, true), (100, true)] {
-            let mut first = FirstQueries::new(0, "", 2).expect("short ones");
+            let mut first = FirstQueries::new(0, "", 2, &from).expect("short ones");
             (0..TIMES * KEPT - 1).for_each(|i| first.offer(&[(i % differing) as f32, 0.0], &from));
             assert!(!first.is_due(), "{differing}: others may come");
             first.offer(&[0.0, 0.0], &from);
@@ -170,10 +178,40 @@ mod tests {
 
     #[test]
     fn long_queries_are_fewer() {
-        for (dims, enough) in [(768, 256), (4_096, 64), (16_384, 16)] {
-            assert_eq!(room(dims), Some(enough), "{dims}");
-            assert!(enough * dims * 4 <= KEPT_BYTES_MAX);
+        let ledger = Ledger::new(64 << 20);
+        let of_cap = |name, cap| ledger.consumer(name, cap);
+        let (ample, little) = (of_cap("ample", 4 << 20), of_cap("little", 500_000));
+        for (from, dims, enough) in [
+            (&ample, 768, 256),
+            (&ample, 4_096, 64),
+            (&ample, 16_384, 16),
+            (&little, 96, 256),
+            (&little, 1_536, 40),
+        ] {
+            assert_eq!(room(dims, from), Some(enough), "{dims}");
+            assert!((enough * dims * 4) as u64 <= KEPT_BYTES_MAX.min(from.cap() / PART));
         }
-        assert_eq!(room(16_385), None);
+        assert_eq!((room(16_385, &ample), room(4_096, &little)), (None, None));
+    }
+
+    /// Where others hold the memory, those that found room are enough, and no more is tried.
+    #[test]
+    fn what_finds_no_room_is_not_waited_for() {
+        let ledger = Ledger::new(4 << 20);
+        let from = ledger.consumer("test", 1 << 20);
+        let row = vec![0.0; 1_024];
+        let query = |i: usize| row.iter().map(|_| i as f32).collect::<Vec<f32>>();
+        let others = from.reserve((1 << 20) - 20 * 4_096).expect("room");
+        let mut first = FirstQueries::new(0, "", 1_024, &from).expect("short ones");
+        (0..20).for_each(|i| first.offer(&query(i), &from));
+        assert!(!first.is_due());
+        first.offer(&query(20), &from);
+        assert_eq!(first.take().map(|sample| sample.queries.len()), Some(20));
+        drop(others);
+        let others = from.reserve((1 << 20) - 4 * 4_096).expect("room");
+        let mut first = FirstQueries::new(0, "", 1_024, &from).expect("short ones");
+        (0..20).for_each(|i| first.offer(&query(i), &from));
+        assert!(!first.is_full(), "too few to say anything");
+        drop(others);
     }
 }

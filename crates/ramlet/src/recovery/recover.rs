@@ -10,6 +10,7 @@ use ramlet_memory::{Consumer, Reservation};
 use crate::error::{Error, Result};
 use crate::jobs::{Settings, rank_small_segments};
 use crate::read::lookup::Lookup;
+use crate::recall::monitor::RecallMonitor;
 use crate::recovery::catalog::first_segment;
 use crate::recovery::manifest_store::{self, Generations};
 use crate::schema::{Schema, Slots, check_config};
@@ -30,6 +31,8 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     pub updates: Consumer,
     pub memtables: Consumer,
+    /// RAM of queries that recall is measured on.
+    pub samples: Consumer,
     /// For what every collection costs.
     pub held: Reservation,
 }
@@ -171,7 +174,7 @@ fn assemble(
         dropped: Arc::default(),
         replaced: AtomicBool::default(),
         backoff: Default::default(),
-        monitor: Default::default(),
+        monitor: RecallMonitor::new(parts.samples),
         progress: Default::default(),
         seen_idle: Default::default(),
         quiet: Default::default(),
