@@ -8,8 +8,8 @@
 
 Each cell is a server in a cgroup of exactly its budget, an empty data directory, `ramlet import --wait` and searches of one client a search thread.
 DIR keeps the made-up sets. A line tells what differs: the kind of index, codes, disk (20 %), RAM (5 % and 1 MB), reads a query (10 % and one
-read), recall (.02 below the target), status. Speed is told beside what is planned with the CPU of HTTP added; other work on the machine weighs on it, so
-it is judged with --speed alone. Lines in which more memory is slower than less are marked too. Ends with 1 where a line differs.
+read), recall (.02 below the target), status. Speed is told beside what is planned over HTTP; other work on the machine weighs on it, so it is judged
+with --speed alone. Lines in which more memory is slower than less are marked too. Ends with 1 where a line differs.
 """
 
 import argparse
@@ -34,8 +34,6 @@ POINTS = [3_000, 20_000, 60_000, 200_000, 1_000_000]
 DIMS = [32, 100, 384, 768, 1_024, 1_536, 4_096]
 MEMORY = [16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 135, 192, 256, 384, 512]
 ELEMENTS = {"f32": ("float32", 4), "f16": ("float16", 2), "u8": ("uint8", 1)}
-# CPU of a search over HTTP beside the engine's, of one core.
-HTTP_US = 100.0
 SLOWER = 0.85
 # What lies in the write buffer yet.
 LAST_SEGMENT = 1_000_000
@@ -158,15 +156,13 @@ class Cell:
         self.judge(f"recall {run['recall']:.3f}", run["recall"] >= 0.93)
         reads = run["reads_per_query"]
         self.judge(f"reads {plan['reads_per_query']:.1f} planned, {reads:.1f}", near(reads, plan["reads_per_query"], 0.1, 1.0))
-        cores = plan["cores"]
-        with_http = 1.0 / (1.0 / plan["qps"] + HTTP_US * 1e-6 / cores)
         if with_speed:
-            self.judge(f"{with_http:.0f} planned, {run['queries_per_s']:.0f} queries/s", near(run["queries_per_s"], with_http, 0.3))
+            self.judge(f"{plan['qps']:.0f} planned, {run['queries_per_s']:.0f} queries/s", near(run["queries_per_s"], plan["qps"], 0.3))
         self.figures |= {
             "index": plan["index"], "layout": plan["layout"], "kinds": sorted(kinds), "indexed": info["indexed_vectors_count"],
             "disk_mb": [round(b / 1e6, 2) for b in disk], "ram_mb": [round(b / 1e6, 2) for b in ram], "recall": round(run["recall"], 4),
             "reads": [round(plan["reads_per_query"], 2), round(reads, 2)],
-            "qps": [round(with_http), round(run["queries_per_s"])], "segments": info["segments_count"],
+            "qps": [round(plan["qps"]), round(run["queries_per_s"])], "segments": info["segments_count"],
             "issues": issues, "cpu_us": run.get("server_cpu_us_per_query"), "parts": parts, "planned": plan["components"],
         }  # fmt: skip
 
@@ -206,8 +202,8 @@ def line_of(cell):
     told = "  ".join(cell.differs) or "ok"
     if "index" not in f:
         return f"{cell!s:28} {told}"
-    (with_http, qps), (reads_planned, reads) = f["qps"], f["reads"]
-    built = f"{f['index']:5}{f['layout']:18} qps {with_http:6}{qps:6}  reads {reads_planned:7}{reads:8}  recall {f['recall']:.3f}  {f['load_s']:5} s"
+    (qps_planned, qps), (reads_planned, reads) = f["qps"], f["reads"]
+    built = f"{f['index']:5}{f['layout']:18} qps {qps_planned:6}{qps:6}  reads {reads_planned:7}{reads:8}  recall {f['recall']:.3f}  {f['load_s']:5} s"
     return f"{cell!s:28} {built}  {told}"
 
 

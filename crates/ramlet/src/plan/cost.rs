@@ -16,6 +16,8 @@ const FURTHER_PAGE: f64 = 0.22;
 struct Coefficients {
     /// A search: the query rotated, lists cleared, results written.
     search: f64,
+    /// What of it is fetched from afar, of a million rows and more: of fewer, caches have it.
+    fetched: f64,
     /// A cluster with sign codes: the query from its centroid, rounded, a table of sums.
     probe_signs: f64,
     /// A cluster with product codes: tables for every pair of dimensions.
@@ -37,7 +39,8 @@ struct Coefficients {
 }
 
 const COST: Coefficients = Coefficients {
-    search: 20_000.0,
+    search: 2_000.0,
+    fetched: 25_000.0,
     probe_signs: 200.0,
     probe_product: 380.0,
     sieve: 1.3,
@@ -49,12 +52,14 @@ const COST: Coefficients = Coefficients {
     dimension: 0.06,
 };
 
-/// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON.
+const FETCHED_ROWS: f64 = 1e6;
+
+/// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON, the client's included.
 ///
-/// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt, where each connection has a request at a time; the profile of 768 dimensions in
-/// records/2026-11-29-xeon-2core/ladder-3.txt.
+/// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt, where each connection has a request at a time; 20,000 rows of 384 and 1,536 dimensions that
+/// lie in RAM, records/2026-11-30-epyc-2core/small-wide.txt.
 const REQUEST: f64 = 50_000.0;
-const REQUEST_NUMBER: f64 = 200.0;
+const REQUEST_NUMBER: f64 = 120.0;
 
 /// Under load a read waits for others.
 const LOADED: f64 = 1.5;
@@ -196,7 +201,9 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
         Work::GraphInRam => scanned * COST.neighbour_in_ram * slower * wide,
     };
     let rescored = counts.reads_vectors * (COST.rescore * slower + exact);
-    (COST.search * slower * wide + ranked + looked + rescored) / 1000.0
+    let near = (spec.points as f64 / FETCHED_ROWS).min(1.0);
+    let search = COST.search + COST.fetched * near;
+    (search * slower * wide + ranked + looked + rescored) / 1000.0
 }
 
 /// Microseconds of one core to put a vector of 100 dimensions into an index of 8,000 clusters: assignment and codes.
