@@ -1,7 +1,8 @@
 """What `POST /plan` tells is what a server in that memory builds: the index and its disk; and status and issues tell the truth."""
 
-import random
+import re
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -22,24 +23,46 @@ OTHERS = [(6000, 512, "float32", 20, "Manhattan"), (3000, 512, "float32", 20, "D
 GRID = [(*cell, "Cosine") for cell in COSINE] + OTHERS
 # What a second, smaller segment takes beside the one that is planned.
 SLACK = 500_000
+QUERIES = 80
 BYTES = {"float32": 4, "float16": 2, "uint8": 1}
 
 
-def load(http, points, dims, element):
-    draw = random.Random(dims)
-    centres = np.array([[draw.gauss(0, 1) for _ in range(dims)] for _ in range(20)])
+def made(points, dims, element):
+    """Clusters of many sizes, in fewer directions than there are, with much noise: neighbours are about as hard to find as of word vectors."""
+    draw = np.random.default_rng(dims)
+    along = np.arange(1, dims + 1) ** -0.45
+    clusters = max(64, points * 15 // 1000)
+    centres = draw.normal(size=(clusters, dims)) * along / np.sqrt((along**2).mean())
+    sizes = 1 / (np.arange(clusters) + 21)
+    of = draw.choice(clusters, points, p=sizes / sizes.sum())
+    signal = np.exp(draw.normal(-0.4, 0.5, size=(points, 1)))
+    noise = along**0.6
+    values = centres[of] * signal + draw.normal(size=(points, dims)) * noise / np.sqrt((noise**2).mean())
+    values *= np.sqrt(dims) / np.linalg.norm(values, axis=1, keepdims=True)
+    return np.rint(128 + 30 * values).clip(0, 255).astype(int) if element == "uint8" else values.round(3)
+
+
+def load(http, vectors):
     # Bodies that the smallest budget takes.
-    batch = min(20, 40_000 // dims)
-    # Few random numbers a row: it is the number of bytes that counts.
-    for first in range(0, points, batch):
-        vectors = []
-        for _ in range(first, min(first + batch, points)):
-            centre, shift = draw.choice(centres), draw.randrange(1, dims)
-            values = centre + 0.5 * np.roll(draw.choice(centres), -shift)
-            vectors.append(np.rint(128 + 30 * values).astype(int) % 256 if element == "uint8" else values.round(3))
-        vectors = np.array(vectors).tolist()
-        ids = list(range(first, first + len(vectors)))
-        http.call("PUT", f"/collections/{C}/points?wait=true", {"batch": {"ids": ids, "vectors": vectors}})
+    batch = min(20, 40_000 // vectors.shape[1])
+    for first in range(0, len(vectors), batch):
+        now = vectors[first : first + batch].tolist()
+        ids = list(range(first, first + len(now)))
+        http.call("PUT", f"/collections/{C}/points?wait=true", {"batch": {"ids": ids, "vectors": now}})
+
+
+def reads_a_search(server, http, queries):
+    def counted():
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+        names = ("ramlet_searches_total", "ramlet_search_reads_total")
+        return [int(re.search(rf"^{name} (\d+)$", text, re.MULTILINE).group(1)) for name in names]
+
+    before = counted()
+    for query in queries.tolist():
+        http.result("POST", f"/collections/{C}/points/query", {"query": query, "limit": 10})
+    searches, reads = (now - then for now, then in zip(counted(), before, strict=True))
+    return reads / searches
 
 
 def settled(http):
@@ -79,7 +102,8 @@ def test_planned_is_built(tmp_path, points, dims, element, memory, distance):
         http = server.http()
         plan = http.result("POST", "/plan", {"points": points, "dims": dims, "element": element, "distance": distance})["plan"]
         http.call("PUT", f"/collections/{C}", {"vectors": {"size": dims, "distance": distance, "datatype": element}})
-        load(http, points, dims, element)
+        vectors = made(points + QUERIES, dims, element)
+        load(http, vectors[:points])
         info = settled(http)
         assert info["status"] == "green", info
         assert http.result("GET", "/issues")["issues"] == []
@@ -99,8 +123,11 @@ def test_planned_is_built(tmp_path, points, dims, element, memory, distance):
         expect_in_ram(http, plan["index"], wanted)
         if plan["index"] != "flat":
             # Searches have an index calibrated again; what that takes for itself comes back when it is done.
-            for n in range(60):
-                http.result("POST", f"/collections/{C}/points/query", {"query": [1.0 + n % 7] * dims, "limit": 10})
+            reads_a_search(server, http, vectors[points:])
             time.sleep(3)
             expect_in_ram(http, plan["index"], wanted)
+            # No more than planned; easier data needs fewer. Where whole clusters are read, bytes are planned.
+            reads = reads_a_search(server, http, vectors[points:])
+            if plan["scan_bytes_per_query"] == 0:
+                assert reads <= 1.3 * plan["reads_per_query"] + 2, (reads, plan["reads_per_query"], plan["layout"])
         http.close()
