@@ -181,6 +181,24 @@ def test_who_ends_or_begins_again_is_not_waited_for(nodes):
     agree([first, second], {*range(20), 100, 101, 200})
 
 
+def test_who_followed_ends_and_begins_again_without_a_word(nodes):
+    """The end of a node that doesn't own the log is nothing that anybody takes over, itself or another one that begins."""
+    owner = nodes("owner")
+    create(owner)
+    follower = nodes("follower")
+    put(owner, range(10))
+    until(lambda: slot_of(follower) == slot_of(owner))
+    epoch = cluster(owner)["epoch"]
+    for turn in range(2):
+        assert follower.restart() and role(follower) == "reader"
+        follower.stop()
+        third = nodes(f"third{turn}")
+        assert role(third) == "reader"
+        third.stop()
+        follower.start()
+    assert role(owner) == "writer" and cluster(owner)["epoch"] == epoch
+
+
 def test_an_owner_that_is_cut_off_from_the_store_follows(store, nodes):
     if not store[2]:
         pytest.skip("a directory can't be cut off")

@@ -482,9 +482,12 @@ impl NodeLog {
         if let Err(e) = self.note(surely) {
             tracing::warn!("{e:#}");
         }
+        let card = self.card(role);
         let left = Card {
             work: Work::Left,
-            ..self.card(role)
+            // Who didn't own the log leaves nothing that somebody has to take over.
+            epoch: if role == Role::Writer { card.epoch } else { 0 },
+            ..card
         };
         if self.log.store_failure().is_none()
             && let Err(e) = write_card(self.log.store(), &left)
