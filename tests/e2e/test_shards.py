@@ -1,4 +1,4 @@
-"""Collections that are divided among nodes: the same answers as one server gives, kills of owners while clients write, and shards that nobody holds."""
+"""Collections that are divided among nodes: the same answers as one server gives, kills of owners while clients write, shards that nobody holds, and nodes that move."""
 
 import os
 import signal
@@ -283,3 +283,106 @@ def test_a_node_that_was_stopped_is_passed_by(divided):
     until(lambda: asked(four.nodes[0], "PUT", "/collections/docs/points?wait=true", {"points": [{"id": i, "vector": vector(i)} for i in range(60)]})[0] == 200, 90)
     os.kill(owner.process.pid, signal.SIGCONT)
     assert ids_of(four.nodes[0]) == list(range(60))
+
+
+def shards_held(nodes):
+    """The shards of those that answer, from 0."""
+    held = []
+    for node in nodes:
+        try:
+            held.append(shard_of(node))
+        except (OSError, Answer):
+            pass
+    return sorted(held)
+
+
+def lone_of(nodes):
+    """A node that nobody shares its shard with, and the two that share one."""
+    held = [shard_of(node) for node in nodes]
+    alone = [node for node, shard in zip(nodes, held) if held.count(shard) == 1]
+    return alone[-1], [node for node, shard in zip(nodes, held) if held.count(shard) == 2]
+
+
+def test_a_killed_node_has_no_place(divided, tmp_path):
+    """A new node goes where nobody lives, at once: cards of nodes that were killed don't count."""
+    three = divided(shards=2, bound=(0, 0, 1))
+    create(three.nodes[2])
+    put(three.nodes[2], range(100))
+    for node in three.nodes[:2]:
+        node.kill()
+    with Server(tmp_path / "new", arguments=three.nodes[2].arguments[:-2]) as new:
+        assert shard_of(new) == 0
+        until(lambda: asked(new, "POST", "/collections/docs/points/count", {})[0] == 200)
+        assert ids_of(new) == list(range(100)) == ids_of(three.nodes[2])
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_spare_node_goes_where_nobody_is(divided, ended):
+    """Three shards, four nodes, and the only node of a shard is killed, or ended: the spare one takes its place, with all that was acknowledged."""
+    four = divided(nodes=4, after=2)
+    assert shards_held(four.nodes) in ([0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2])
+    create(four.nodes[0])
+    put(four.nodes[0], range(100))
+    victim, pair = lone_of(four.nodes)
+    left = [node for node in four.nodes if node is not victim]
+    spare = next(node for node in pair if cluster(node)["store"]["role"] == "reader")
+    process, shard = spare.process.pid, shard_of(victim)
+    clients = Clients(left, 1_000)
+    time.sleep(1)
+    victim.stop() if ended else victim.kill()
+    until(lambda: shards_held(left) == [0, 1, 2], 60)
+    assert shard_of(spare) == shard, "the one that wrote for its shard stays"
+    until(lambda: all(asked(node, "POST", "/collections/docs/points/count", {})[0] == 200 for node in left), 30)
+    filled = time.monotonic()
+    until(lambda: len([1 for at, _ in clients.acknowledged if at > filled]) > 30, 60)
+    acknowledged = clients.end() | set(range(100))
+    # What went to the shard that had nobody says so.
+    assert all(status in (503, 429) for status, _, _ in clients.refused), clients.refused[:3]
+    ids = ids_of(left[0])
+    assert acknowledged <= set(ids), sorted(acknowledged - set(ids))[:10]
+    assert spare.alive() and spare.process.pid == process
+    # Who comes back finds its shard held, and stays: nobody goes for one node more.
+    victim.start()
+    assert shard_of(victim) == shard
+    time.sleep(5)
+    assert shards_held(four.nodes) == sorted([0, 1, 2, shard])
+    put(victim, range(100_000_000, 100_000_050))
+    assert all(ids_of(node) == sorted({*ids, *range(100_000_000, 100_000_050)}) for node in four.nodes)
+    assert four.stop() == 0
+    code, said = four.check()
+    assert code == 0, said
+
+
+def test_a_node_that_is_bound_stays(divided):
+    four = divided(after=1, bound=(0, 1, 2, 2))
+    create(four.nodes[0])
+    four.nodes[1].kill()
+    time.sleep(12)
+    assert shards_held(four.nodes) == [0, 2, 2]
+    assert asked(four.nodes[0], "POST", "/collections/docs/points/count", {})[0] == 503
+    # One that isn't bound any more goes.
+    four.nodes[3].stop()
+    four.nodes[3].arguments = four.nodes[3].arguments[:-2]
+    four.nodes[3].start()
+    until(lambda: shards_held(four.nodes) == [0, 1, 2], 60)
+    assert asked(four.nodes[0], "POST", "/collections/docs/points/count", {})[0] == 200
+
+
+def test_shards_become_even(divided):
+    """Three nodes and one: after a while there are two and two, and then nobody goes any more."""
+    four = divided(shards=2, after=1, bound=(1, 0, 0, 0))
+    create(four.nodes[0])
+    put(four.nodes[0], range(200))
+    four.stop()
+    for node in four.nodes:
+        node.arguments = node.arguments[:-2]
+    four.start()
+    clients = Clients(four.nodes, 1_000)
+    until(lambda: shards_held(four.nodes) == [0, 0, 1, 1], 90)
+    held = [shard_of(node) for node in four.nodes]
+    time.sleep(10)
+    assert [shard_of(node) for node in four.nodes] == held
+    acknowledged = clients.end() | set(range(200))
+    for node in four.nodes:
+        ids = ids_of(node)
+        assert acknowledged <= set(ids) and ids == ids_of(four.nodes[0])

@@ -6,12 +6,14 @@ from .server import Server
 
 
 class Divided:
-    """So many nodes, started one after the other; clients speak to the last, which holds one shard of several."""
+    """So many nodes, started one after the other; clients speak to the last, which holds one shard of several. `bound`: the shards that they never leave."""
 
-    def __init__(self, folder, store, shards=3, nodes=None, memory="96MB", after=3, arguments=(), environment=None):
+    def __init__(self, folder, store, shards=3, nodes=None, memory="96MB", after=3, arguments=(), environment=None, bound=()):
         self.folder, self.shards = Path(folder), shards
         arguments = ["--store", store, "--shards", str(shards), "--takeover-after", f"{after}s", "--no-probe", *arguments]
-        self.nodes = [Server(self.folder / f"node{n}", memory=memory, arguments=arguments, environment=environment) for n in range(nodes or shards)]
+        self.nodes = [Server(self.folder / f"node{n}", memory=memory, arguments=arguments, environment=environment) for n in range(nodes or len(bound) or shards)]
+        for node, shard in zip(self.nodes, bound):
+            node.arguments += ["--shard", str(shard)]
         self.memory, self.data = memory, self.folder
 
     def __getattr__(self, name):

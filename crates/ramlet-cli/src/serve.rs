@@ -13,7 +13,7 @@ use ramlet_server::{AllocatorStats, Bound, LogLevel, ServerOptions, check_exposu
 #[cfg(feature = "store")]
 use ramlet_server::{Forwarder, Shards};
 use tikv_jemalloc_ctl::{epoch, stats};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -216,27 +216,43 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         Some(shared) => {
             let replayer = bound.replayer()?;
             let begun = shared.begin(&engine, &replayer, advertise.as_ref().unwrap_or(&url));
+            if let Some(directory) = &directory {
+                directory.hand_over();
+            }
             let begun = begun.and_then(|()| shared.run(&engine, replayer));
             let begun = begun.inspect_err(|_| engine.close());
             if shared.is_behind() {
-                return Err(begin_anew());
+                return Err(begin_anew(LACKING));
             }
             Some(begun?)
         }
         None => None,
     };
     #[cfg(feature = "store")]
-    let looking = directory.as_ref().map(|directory| directory.run()).transpose()?;
+    let looking = match (&directory, &shared) {
+        (Some(directory), Some(shared)) => {
+            let shared = shared.clone();
+            Some(directory.run(move || shared.standing())?)
+        }
+        _ => None,
+    };
     #[cfg(feature = "store")]
     let restore = restore.map(restore::Restore::run).transpose()?;
     let ends = async {
         #[cfg(feature = "store")]
-        if let Some(shared) = &shared {
-            return shared.falls_behind().await;
+        match (&shared, &directory) {
+            (Some(shared), None) => return shared.falls_behind().await,
+            (Some(shared), Some(directory)) => {
+                return tokio::select! {
+                    () = shared.falls_behind() => {}
+                    () = directory.leaves() => {}
+                };
+            }
+            (None, _) => {}
         }
         std::future::pending().await
     };
-    let served = runtime.block_on(serve(bound, &url, ends));
+    let (served, signals) = runtime.block_on(serve(bound, &url, ends))?;
     #[cfg(feature = "store")]
     if let Some(shared) = &shared {
         shared.stop();
@@ -251,6 +267,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     if let Some(restore) = restore {
         restore.stop();
     }
+    // Who was told to end doesn't begin anew, whenever that was said.
+    #[cfg(feature = "store")]
+    let is_told = runtime.block_on(signals.came());
+    #[cfg(not(feature = "store"))]
+    drop(signals);
     drop(runtime);
     if let Some(audit) = audit {
         audit.close();
@@ -260,17 +281,27 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         for thread in following.into_iter().chain(looking) {
             let _ = thread.join();
         }
-        if shared.is_behind() {
-            return Err(begin_anew());
+        if shared.is_behind() && !is_told {
+            return Err(begin_anew(LACKING));
         }
         shared.close();
+        // Alive to the end: it says where this node will be.
+        if let Some(place) = directory.as_ref().and_then(|directory| directory.goes_to())
+            && !is_told
+        {
+            shared.leave_for(place)?;
+            return Err(begin_anew("this node goes to another shard"));
+        }
     }
     served
 }
 
+#[cfg(feature = "store")]
+const LACKING: &str = "slots that the data directory lacks are deleted";
+
 /// This program in its own place, with its arguments: nothing of what it held stays. Returns only where that fails.
 #[cfg(feature = "store")]
-fn begin_anew() -> anyhow::Error {
+fn begin_anew(why: &'static str) -> anyhow::Error {
     use std::os::unix::process::CommandExt;
 
     let failed = match std::env::current_exe() {
@@ -279,7 +310,7 @@ fn begin_anew() -> anyhow::Error {
             .exec(),
         Err(e) => e,
     };
-    anyhow!(failed).context("slots that the data directory lacks are deleted: start the server again")
+    anyhow!(failed).context(format!("{why}: start the server again"))
 }
 
 /// Logs to standard error, what `--log` says, or `/logger` of the server.
@@ -376,9 +407,41 @@ async fn bind(options: ServerOptions) -> Result<(Bound, String)> {
     Ok((server, url))
 }
 
-/// Until a signal, or `ends`.
-async fn serve(server: Bound, url: &str, ends: impl Future<Output = ()>) -> Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+/// SIGTERM and SIGINT, since they were asked for.
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        Ok(Signals {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+
+    /// Whether one came so far.
+    #[cfg(feature = "store")]
+    async fn came(mut self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.come() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+}
+
+/// Until a signal, or `ends`. What came of it, and who hears further signals.
+async fn serve(server: Bound, url: &str, ends: impl Future<Output = ()>) -> Result<(Result<()>, Signals)> {
+    let (mut signals, later) = (Signals::new()?, Signals::new()?);
     say(format_args!("listening on {url}"));
     if let Some(addr) = server.grpc_addr() {
         say(format_args!("gRPC on {addr}"));
@@ -386,14 +449,14 @@ async fn serve(server: Bound, url: &str, ends: impl Future<Output = ()>) -> Resu
     supervisor::tell("READY=1");
     let stop = async move {
         tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
+            () = signals.come() => supervisor::tell("STOPPING=1"),
+            // The process goes on as another start of the program.
             () = ends => {}
         }
         tracing::info!("stopping");
-        supervisor::tell("STOPPING=1");
     };
-    Ok(server.serve(stop).await?)
+    let served = server.serve(stop).await;
+    Ok((served.map_err(Into::into), later))
 }
 
 fn budget(settings: &Settings) -> Result<BudgetTable> {

@@ -12,21 +12,22 @@ use crate::limits::{CARD_BYTES_MAX, CARDS_MAX};
 use crate::store::Store;
 
 /// What a node does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
     Owns,
+    #[default]
     Follows,
     /// It has ended, and knows it.
     Left,
 }
 
 /// A node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Its id, which its data directory keeps.
     pub node: String,
-    /// Where it is reached.
+    /// Where it is reached; empty where it fills its directory, and answers nobody yet.
     pub url: String,
     pub work: Work,
     pub epoch: u64,
@@ -36,6 +37,12 @@ pub struct Card {
     pub memory_bytes: u64,
     /// It takes over when the owner is silent.
     pub is_candidate: bool,
+    /// Of a divided store: it looks whether this shard is to be its own.
+    #[serde(default)]
+    pub chooses: bool,
+    /// Of a divided store: it goes to another shard that needs it more.
+    #[serde(default)]
+    pub moves: bool,
 }
 
 /// Writes a node's card, over the one before.

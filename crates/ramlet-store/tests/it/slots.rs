@@ -153,6 +153,7 @@ fn nodes_say_what_they_are() {
         beat: 1,
         memory_bytes: 64_000_000,
         is_candidate: true,
+        ..Card::default()
     };
     for (node, work) in [("b", Work::Owns), ("a", Work::Follows), ("b", Work::Left)] {
         write_card(&store, &of(node, work)).expect("a put");

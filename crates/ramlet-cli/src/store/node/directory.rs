@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use indicatif::HumanBytes;
@@ -17,7 +17,8 @@ use ramlet_store::{Pull, Store, StoreUrl, nonce, settle_shards, shard_count};
 use serde::{Deserialize, Serialize};
 
 use super::RETRY_FOR;
-use super::shards::{Directory, Places, choose};
+use super::liveness::Rhythm;
+use super::shards::{Directory, Newcomer, Places, choose};
 use crate::args::NodeRole;
 use crate::output::say;
 use crate::serve_settings::StoreSettings;
@@ -66,11 +67,15 @@ pub struct Prepared {
     pub(super) adopts: bool,
     pub(super) backup_every: u64,
     pub(super) keep: usize,
-    pub(super) takeover_after: Duration,
+    pub(super) rhythm: Rhythm,
     pub(super) cards: Reservation,
-    /// Where the store is divided: all shards, and the own one.
+    /// Where the store is divided: its id, all shards, and the own one.
+    pub(super) whole: String,
     pub(super) places: Option<Places>,
     pub(super) shard: Option<u32>,
+    /// It goes to another shard that needs it more.
+    pub(super) moves: bool,
+    pub(super) owned: Option<u64>,
 }
 
 /// Opens the store and fills the directory, where it is empty. Before the engine opens it.
@@ -103,29 +108,32 @@ pub fn prepare(
         .map(|state| state.node.clone())
         .filter(|node| !node.is_empty())
         .unwrap_or_else(nonce);
+    // The log's entries are most of it; backups and the filling of a directory come beside.
+    let memory = ledger.consumer("store", ledger.limit());
+    let cards = memory.reserve(CARDS_BYTES * u64::from(shards))?;
+    let rhythm = Rhythm::new(settings.takeover_after, shards > 1);
     let places = match shards {
         1 => None,
         _ => {
             let wanted = wanted_shard(settings, dir, state.as_ref())?;
-            Some(choose(&store, shards, (&node, memory_bytes), wanted)?)
+            let new = Newcomer {
+                node: &node,
+                memory_bytes,
+                is_candidate: role != NodeRole::Reader,
+                rhythm,
+            };
+            Some(choose(&store, shards, new, wanted)?)
         }
     };
+    let whole = store.id()?;
     let store = match &places {
         None => store,
         Some(places) => {
-            let own = places.stores[places.own as usize].clone();
-            match role {
-                NodeRole::Reader => own.must_be_ours()?,
-                NodeRole::Auto | NodeRole::Writer => own.claim()?,
-            }
             say(format_args!("shard {} of {shards}", places.own));
-            own
+            places.stores[places.own as usize].clone()
         }
     };
     let id = store.id()?;
-    // The log's entries are most of it; backups and the filling of a directory come beside.
-    let memory = ledger.consumer("store", ledger.limit());
-    let cards = memory.reserve(CARDS_BYTES * u64::from(shards))?;
     let mut prepared = Prepared {
         log: SlotLog::new(store, &memory, RETRY_FOR)?,
         memory,
@@ -139,9 +147,12 @@ pub fn prepare(
         adopts: false,
         backup_every: settings.backup_every,
         keep: settings.keep,
-        takeover_after: settings.takeover_after,
+        rhythm,
         cards,
+        whole,
         shard: places.as_ref().map(|places| places.own),
+        moves: places.is_some() && role == NodeRole::Auto && settings.shard.is_none(),
+        owned: places.as_ref().and_then(|places| places.owned),
         places,
     };
     prepared.fill()?;
@@ -181,7 +192,13 @@ impl Prepared {
     /// The shards of a divided store.
     pub fn directory(&mut self) -> Option<Arc<Directory>> {
         let places = self.places.take()?;
-        Some(Directory::new(places, &self.node, self.takeover_after))
+        let new = Newcomer {
+            node: &self.node,
+            memory_bytes: self.memory_bytes,
+            is_candidate: self.role != NodeRole::Reader,
+            rhythm: self.rhythm,
+        };
+        Some(Directory::new(places, self.whole.clone(), new, self.moves))
     }
 
     fn store(&self) -> &Store {
@@ -251,7 +268,7 @@ impl Prepared {
         self.position = Position::default();
         self.changes = 0;
         if newest.is_none() {
-            self.clear(&HashSet::new())?;
+            clear(&self.dir, &HashSet::new())?;
         }
         if let Some((number, info)) = newest {
             let begun = Instant::now();
@@ -261,7 +278,7 @@ impl Prepared {
             let _held = self
                 .memory
                 .reserve(pull.names().map(|name| name.len() as u64 + 64).sum())?;
-            self.clear(&pull.names().collect())?;
+            clear(&self.dir, &pull.names().collect())?;
             let pulled = pull.run(&pull::Files(self.dir.clone()), &mut |_| {})?;
             pull::sync_dirs(&self.dir)?;
             say(format_args!(
@@ -281,54 +298,7 @@ impl Prepared {
     }
 
     fn has_data(&self) -> Result<bool> {
-        Ok(self.own_entries()?.next().is_some())
-    }
-
-    /// Catalogs and directories of collections.
-    fn own_entries(&self) -> Result<impl Iterator<Item = PathBuf>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-            found => {
-                let found = found.and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-                found.with_context(|| self.dir.display().to_string())?
-            }
-        };
-        let is_own = |name: &str| {
-            let is_collection = name
-                .strip_prefix('c')
-                .is_some_and(|rest| rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_digit()));
-            is_collection || name.starts_with("CATALOG-")
-        };
-        let own = entries
-            .into_iter()
-            .filter(move |entry| entry.file_name().to_str().is_some_and(is_own));
-        Ok(own.map(|entry| entry.path()))
-    }
-
-    /// Removes files of the engine but those that are named, as `file` or `directory/file`.
-    fn clear(&self, kept: &HashSet<&str>) -> Result<()> {
-        let directories: HashSet<&str> = kept
-            .iter()
-            .filter_map(|name| Some(name.split_once('/')?.0))
-            .collect();
-        for path in self.own_entries()? {
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            if directories.contains(name) {
-                for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
-                    let entry = entry?;
-                    let file = entry.file_name();
-                    if !kept.contains(&*format!("{name}/{}", file.to_string_lossy())) {
-                        remove(&entry.path())?;
-                    }
-                }
-            } else if !kept.contains(name) {
-                remove(&path)?;
-            }
-        }
-        Ok(())
+        Ok(own_entries(&self.dir)?.next().is_some())
     }
 
     fn write_state(&self, filling: Option<u64>) -> Result<()> {
@@ -346,6 +316,68 @@ impl Prepared {
             },
         )
     }
+}
+
+/// Makes a directory that of a node of another shard, whose store has this id. From then on what is in it counts for nothing, and it is removed.
+pub(super) fn leave_for(dir: &Path, node: &str, (shard, store): (u32, String)) -> Result<()> {
+    let state = State {
+        store,
+        node: node.to_owned(),
+        shard: Some(shard),
+        filling: Some(0),
+        slot: 0,
+        epoch: 0,
+        changes: 0,
+    };
+    state::write(dir, STATE, &state)?;
+    clear(dir, &HashSet::new())
+}
+
+/// Catalogs and directories of collections.
+fn own_entries(dir: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>> {
+    let entries = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        found => {
+            let found = found.and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+            found.with_context(|| dir.display().to_string())?
+        }
+    };
+    let is_own = |name: &str| {
+        let is_collection = name
+            .strip_prefix('c')
+            .is_some_and(|rest| rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_digit()));
+        is_collection || name.starts_with("CATALOG-")
+    };
+    let own = entries
+        .into_iter()
+        .filter(move |entry| entry.file_name().to_str().is_some_and(is_own));
+    Ok(own.map(|entry| entry.path()))
+}
+
+/// Removes files of the engine but those that are named, as `file` or `directory/file`.
+fn clear(dir: &Path, kept: &HashSet<&str>) -> Result<()> {
+    let directories: HashSet<&str> = kept
+        .iter()
+        .filter_map(|name| Some(name.split_once('/')?.0))
+        .collect();
+    for path in own_entries(dir)? {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        if directories.contains(name) {
+            for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
+                let entry = entry?;
+                let file = entry.file_name();
+                if !kept.contains(&*format!("{name}/{}", file.to_string_lossy())) {
+                    remove(&entry.path())?;
+                }
+            }
+        } else if !kept.contains(name) {
+            remove(&path)?;
+        }
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<()> {

@@ -13,10 +13,12 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 const BEATS: u32 = 3;
 /// The next candidate tries such a part of that time later: as long as a takeover may take.
 const TURNS: u32 = 4;
-/// A node that doesn't own the log says what it is so much more rarely.
+/// A node that doesn't own the log says what it is so much more rarely, where all nodes have the same data.
 const ANNOUNCE: u32 = 3;
 /// So many times in which it should have said something, and a node counts as gone.
 const MISSED: u32 = 3;
+/// For placement it counts as gone after so many times of a takeover's silence: a wrong guess costs a download.
+const LOST: u32 = 2;
 /// Its card is removed when it is gone for long.
 const GONE: Duration = Duration::from_secs(3_600);
 
@@ -24,12 +26,15 @@ const GONE: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, Copy)]
 pub struct Rhythm {
     after: Duration,
+    is_divided: bool,
 }
 
 impl Rhythm {
-    pub fn new(takeover_after: Duration) -> Rhythm {
+    /// `is_divided`: nodes of a divided store are placed by what they say, so all of them say it as often as owners do.
+    pub fn new(takeover_after: Duration, is_divided: bool) -> Rhythm {
         Rhythm {
             after: takeover_after,
+            is_divided,
         }
     }
 
@@ -38,9 +43,27 @@ impl Rhythm {
         self.after / BEATS
     }
 
-    /// Between two cards of any other node, and two looks at all cards.
+    /// Between two cards of any other node.
     pub fn announce(&self) -> Duration {
+        match self.is_divided {
+            true => self.beat(),
+            false => self.looks(),
+        }
+    }
+
+    /// Between two looks at the cards of the own log.
+    pub fn looks(&self) -> Duration {
         self.after * ANNOUNCE
+    }
+
+    /// A node that is silent for so long isn't asked any more.
+    pub fn gone(&self) -> Duration {
+        self.looks() * MISSED
+    }
+
+    /// One that is silent for so long has no place in a shard any more.
+    pub fn lost(&self) -> Duration {
+        self.after * LOST
     }
 }
 
@@ -99,51 +122,66 @@ impl Vigil {
     }
 }
 
-/// Another node, and since when it says nothing new.
+/// Another node, and for how long it says nothing new.
 pub struct Peer {
     pub card: Card,
-    seen: Instant,
+    pub quiet: Duration,
+    /// It said something since it was seen first.
+    pub was_heard: bool,
 }
 
 /// All others.
 #[derive(Default)]
-pub struct Peers(Vec<Peer>);
+pub struct Peers {
+    all: Vec<Peer>,
+    looked: Option<Instant>,
+}
 
 impl Peers {
-    /// Takes the cards that are there now.
-    pub fn look(&mut self, cards: Vec<Card>, own: &str) {
-        let mut before = std::mem::take(&mut self.0);
+    /// Takes the cards that are there now. Where nothing is new, the time since the look before is silence, up to `most`: who was stopped itself heard none.
+    pub fn look(&mut self, cards: Vec<Card>, own: &str, most: Duration) {
+        let since = self.looked.map_or(Duration::ZERO, |at| at.elapsed().min(most));
+        self.looked = Some(Instant::now());
+        let mut before = std::mem::take(&mut self.all);
         let others = cards.into_iter().filter(|card| card.node != own);
-        self.0 = others
+        self.all = others
             .map(|card| {
                 let known = before.iter().position(|peer| peer.card.node == card.node);
                 let known = known.map(|at| before.swap_remove(at));
-                let seen = known
-                    .filter(|peer| peer.card.beat == card.beat)
-                    .map_or_else(Instant::now, |peer| peer.seen);
-                Peer { card, seen }
+                let (quiet, was_heard) = match known {
+                    None => (Duration::ZERO, false),
+                    Some(peer) if peer.card.beat == card.beat => (peer.quiet + since, peer.was_heard),
+                    Some(_) => (Duration::ZERO, true),
+                };
+                Peer {
+                    card,
+                    quiet,
+                    was_heard,
+                }
             })
             .collect();
     }
 
-    /// Those that live, as far as is known.
-    pub fn alive(&self, rhythm: Rhythm) -> impl Iterator<Item = &Card> {
-        let most = rhythm.announce() * MISSED;
-        let alive = self.0.iter().filter(move |peer| peer.seen.elapsed() < most);
-        alive
-            .map(|peer| &peer.card)
-            .filter(|card| card.work != Work::Left)
+    /// Those that have not said that they ended.
+    pub fn here(&self) -> impl Iterator<Item = &Peer> {
+        self.all.iter().filter(|peer| peer.card.work != Work::Left)
+    }
+
+    /// Those that live, as far as is known, where so long a silence is none.
+    pub fn alive(&self, most: Duration) -> impl Iterator<Item = &Card> {
+        let alive = self.here().filter(move |peer| peer.quiet < most);
+        alive.map(|peer| &peer.card)
     }
 
     /// Ids of those that were for long.
     pub fn gone(&self) -> Vec<String> {
-        let gone = self.0.iter().filter(|peer| peer.seen.elapsed() > GONE);
+        let gone = self.all.iter().filter(|peer| peer.quiet > GONE);
         gone.map(|peer| peer.card.node.clone()).collect()
     }
 
     /// The node whose card says that it owns the log in this epoch, or did to its end.
     pub fn owner(&self, epoch: u64) -> Option<&Card> {
-        let mut all = self.0.iter().map(|peer| &peer.card);
+        let mut all = self.all.iter().map(|peer| &peer.card);
         all.find(|card| card.work != Work::Follows && card.epoch == epoch)
     }
 }
@@ -156,7 +194,9 @@ pub fn turn<'a>(
 ) -> u32 {
     let epoch = own.epoch;
     let mine = rank(own, (log, epoch));
-    let others = others.filter(|card| card.is_candidate && Some(&*card.node) != silent);
+    // One without a URL has no data yet.
+    let others =
+        others.filter(|card| card.is_candidate && !card.url.is_empty() && Some(&*card.node) != silent);
     others.filter(|card| rank(card, (log, epoch)) > mine).count() as u32
 }
 
@@ -175,13 +215,13 @@ mod tests {
     fn card(node: &str, memory_bytes: u64) -> Card {
         Card {
             node: node.to_owned(),
-            url: String::new(),
-            work: Work::Follows,
+            url: "http://a".to_owned(),
             epoch: 1,
             slot: 1,
             beat: 1,
             memory_bytes,
             is_candidate: true,
+            ..Card::default()
         }
     }
 
@@ -203,7 +243,11 @@ mod tests {
             is_candidate: false,
             ..first.clone()
         };
-        assert_eq!(turn(second, [&reads].into_iter(), ("log", None)), 0);
+        let begins = Card {
+            url: String::new(),
+            ..first.clone()
+        };
+        assert_eq!(turn(second, [&reads, &begins].into_iter(), ("log", None)), 0);
     }
 
     #[test]
@@ -222,7 +266,7 @@ mod tests {
 
     #[test]
     fn only_looks_are_silence() {
-        let mut vigil = Vigil::new(Rhythm::new(Duration::from_secs(6)));
+        let mut vigil = Vigil::new(Rhythm::new(Duration::from_secs(6), false));
         let stopped = Instant::now().checked_sub(Duration::from_secs(100));
         vigil.looked = stopped.expect("the machine runs for longer");
         vigil.silent();
@@ -237,5 +281,40 @@ mod tests {
             ..card("owner", 64)
         }));
         assert!(vigil.is_over(0) && !vigil.is_over(1));
+    }
+
+    #[test]
+    fn a_node_is_lost_by_what_is_seen_of_it() {
+        let second = Duration::from_secs(1);
+        let beat = |beat| {
+            vec![Card {
+                beat,
+                ..card("other", 64)
+            }]
+        };
+        let mut peers = Peers::default();
+        let stopped = || Instant::now().checked_sub(100 * second);
+        let lost = |peers: &Peers| peers.alive(3 * second).count() == 0;
+        peers.look(beat(1), "own", second);
+        // Whoever was stopped heard no silence: a look counts for no more than its most.
+        for _ in 0..2 {
+            peers.looked = stopped();
+            peers.look(beat(1), "own", second);
+            assert!(!lost(&peers) && !peers.all[0].was_heard);
+        }
+        peers.looked = stopped();
+        peers.look(beat(1), "own", second);
+        assert!(lost(&peers));
+        peers.look(beat(2), "own", second);
+        assert!(!lost(&peers) && peers.all[0].was_heard);
+        peers.look(
+            vec![Card {
+                work: Work::Left,
+                ..card("other", 64)
+            }],
+            "own",
+            second,
+        );
+        assert!(lost(&peers));
     }
 }

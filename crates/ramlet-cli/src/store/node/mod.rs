@@ -7,8 +7,10 @@
 //! Who owns the log changes while nodes run. A candidate that hears nothing of the owner for long tries to take over ([`liveness`]); an owner that finds a
 //! seal of somebody else, or can't know what became of a write, follows again. A directory never has a group that the log lacks, so nothing is undone then.
 
+mod claim;
 mod directory;
 mod liveness;
+mod placement;
 mod shards;
 
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ use tokio::sync::Notify;
 pub use self::directory::{Prepared, prepare};
 use self::directory::{STATE, State};
 use self::liveness::{Peers, Rhythm, Vigil, turn};
+use self::shards::Standing;
 use super::{now, state};
 use crate::args::NodeRole;
 use crate::output::{many, say};
@@ -105,8 +108,11 @@ pub struct NodeLog {
     dir: PathBuf,
     id: String,
     node: String,
-    /// Of a divided store.
+    /// Of a divided store, and whether it goes to another one that needs it more.
     shard: Option<u32>,
+    moves: bool,
+    /// The epoch in which this node owned the log when it ended.
+    owned: Option<u64>,
     memory_bytes: u64,
     /// Where other nodes and clients reach this one.
     url: OnceLock<String>,
@@ -143,12 +149,14 @@ impl NodeLog {
             id: prepared.id,
             node: prepared.node,
             shard: prepared.shard,
+            moves: prepared.moves,
+            owned: prepared.owned,
             memory_bytes: prepared.memory_bytes,
             url: OnceLock::new(),
             backup_every: prepared.backup_every,
             keep: prepared.keep,
             adopts: prepared.adopts,
-            rhythm: Rhythm::new(prepared.takeover_after),
+            rhythm: prepared.rhythm,
             _cards: prepared.cards,
             known: Mutex::new(Known {
                 role: Role::Reader,
@@ -422,9 +430,10 @@ impl NodeLog {
     fn needs_no_silence(&self, position: Position) -> Result<bool> {
         let store = self.log.store();
         let is_over = |card: &Card| card.epoch == position.epoch && card.work != Work::Follows;
-        let own = card(store, &self.node)?.is_some_and(|card| is_over(&card));
+        let own = self.owned == Some(position.epoch)
+            || card(store, &self.node)?.is_some_and(|card| is_over(&card));
         let mut known = self.known();
-        known.peers.look(cards(store)?, &self.node);
+        known.peers.look(cards(store)?, &self.node, self.rhythm.gone() / 2);
         known.find_owner();
         let owner = known.peers.owner(position.epoch);
         let has_left = owner.is_some_and(|card| card.work == Work::Left);
@@ -510,7 +519,25 @@ impl NodeLog {
             beat: self.beats.fetch_add(1, Ordering::Relaxed),
             memory_bytes: self.memory_bytes,
             is_candidate: self.setting != NodeRole::Reader,
+            chooses: false,
+            moves: self.moves,
         }
+    }
+
+    /// How this node stands to the log, where it may have to leave its shard. All that it acknowledged is in the store; what it doesn't know is no reason to go.
+    pub fn standing(&self) -> Standing {
+        let known = self.known();
+        let owns = known.role == Role::Writer;
+        let is_sound = known.fault.is_none() && (owns || known.is_settled);
+        Standing {
+            owns,
+            may_leave: is_sound && self.log.store_failure().is_none() && !self.is_behind(),
+        }
+    }
+
+    /// Makes the directory that of another shard's node, once all is closed: what is in it is a copy, and is removed.
+    pub fn leave_for(&self, (shard, store): (u32, String)) -> Result<()> {
+        directory::leave_for(&self.dir, &self.node, (shard, store))
     }
 
     /// Says that this node lives, looks at the others, and whether it still owns the log.
@@ -542,9 +569,9 @@ impl NodeLog {
                 }
             }
             // Those that are started together find each other at once.
-            let every = match begun.elapsed() < self.rhythm.announce() {
+            let every = match begun.elapsed() < self.rhythm.looks() {
                 true => self.rhythm.beat(),
-                false => self.rhythm.announce(),
+                false => self.rhythm.looks(),
             };
             if looked.is_none_or(|at| at.elapsed() >= every) {
                 looked = Some(Instant::now());
@@ -560,7 +587,7 @@ impl NodeLog {
         let cards = cards(self.log.store())?;
         let gone = {
             let mut known = self.known();
-            known.peers.look(cards, &self.node);
+            known.peers.look(cards, &self.node, self.rhythm.gone() / 2);
             known.find_owner();
             known.peers.gone()
         };
@@ -732,7 +759,7 @@ impl NodeLog {
         }
         let own = self.card(Role::Reader);
         let known = self.known();
-        let others = known.peers.alive(self.rhythm);
+        let others = known.peers.alive(self.rhythm.gone());
         vigil.is_over(turn(&own, others, (&self.id, owner.as_deref())))
     }
 
@@ -917,8 +944,9 @@ impl SharedLog for NodeLog {
 
     fn peers(&self) -> Vec<PeerNode> {
         let known = self.known();
-        let alive = known.peers.alive(self.rhythm);
+        let alive = known.peers.alive(self.rhythm.gone());
         alive
+            .filter(|card| !card.url.is_empty())
             .map(|card| PeerNode {
                 node: card.node.clone(),
                 url: card.url.clone(),
