@@ -10,7 +10,8 @@ import pytest
 from qdrant_client import models
 
 from browser import BROWSER, Page
-from conftest import client_of
+from conftest import SELF, client_of
+from harness.divided import Divided
 from harness.server import Server
 
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (apt-get install chromium)")
@@ -19,6 +20,7 @@ FILES = {
     "/dashboard/dashboard.js": "text/javascript; charset=utf-8",
     "/dashboard/base.js": "text/javascript; charset=utf-8",
     "/dashboard/manage.js": "text/javascript; charset=utf-8",
+    "/dashboard/nodes.js": "text/javascript; charset=utf-8",
     "/dashboard/points.js": "text/javascript; charset=utf-8",
     "/dashboard/dashboard.css": "text/css; charset=utf-8",
 }
@@ -291,3 +293,57 @@ def test_a_picture_of_points(own_server, tmp_path):
         page.until("document.querySelectorAll('#plane-picture circle').length == 40")
         page.run("document.querySelector('#plane-picture circle').dispatchEvent(new MouseEvent('click'))")
         page.until("document.getElementById('search-said').textContent.startsWith('10 points')")
+
+
+NODES = "[...document.querySelectorAll('#nodes-rows tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+
+
+@needs_browser
+def test_a_server_alone_says_how_to_share(own_server, tmp_path):
+    with Page(f"{own_server.url}/dashboard", tmp_path) as page:
+        page.until("document.getElementById('nodes-said').textContent")
+        assert "--store s3://" in page.text("#nodes-said") and page.run("document.getElementById('nodes').hidden")
+
+
+@needs_browser
+@pytest.mark.skipif(SELF, reason="needs servers")
+def test_nodes_of_a_store_are_shown(tmp_path):
+    """Shards, roles, lag and caches, light and dark, on a narrow and a wide screen; a shard that nobody holds says what to do."""
+    with Divided(tmp_path, f"file://{tmp_path}/store", shards=2, after=1, bound=(0, 0, 1)) as three:
+        client = client_of(three.nodes[0])
+        client.create_collection("docs", vectors_config=SMALL)
+        client.upsert("docs", [models.PointStruct(id=n, vector=[1, n]) for n in range(90)], wait=True)
+        client.close()
+        first = three.nodes[0]
+        with Page(f"{first.url}/dashboard", tmp_path / "profile") as page:
+            # By what nodes say of themselves, which comes a moment later.
+            settled = f"{NODES}.length == 3 && {NODES}.filter(row => row[2] == 'writes').length == 2 && {NODES}.every(row => /[1-9].* [km]?B/i.test(row[5]) && ['–', '0'].includes(row[4]))"
+            page.until(settled)
+            rows = page.run(NODES)
+            assert [row[0] for row in rows] == ["0", "", "1"]
+            assert sorted(row[1].removesuffix(" (this one)") for row in rows) == sorted(node.url for node in three.nodes)
+            assert rows[0][1] == f"{first.url} (this one)" and rows[0][7] == "now"
+            assert sorted(row[2] for row in rows[:2]) == ["follows", "writes"] and rows[2][2] == "writes"
+            assert [row[6] for row in rows] == ["96.0 MB"] * 3
+            said = page.text("#nodes-said")
+            assert "2 shards, 3 nodes" in said and "start one" not in said
+            told = first.http().result("GET", "/cluster")["store"]["shards"]
+            assert {node["uri"]: node["role"] for shard in told for node in shard["nodes"]} == {
+                row[1].removesuffix(" (this one)"): {"writes": "writer", "follows": "reader"}[row[2]] for row in rows}
+            page.run("document.querySelector('#collections tbody button').click()")
+            page.until("document.getElementById('collection').innerText.includes('Divided into 2 shards; this node holds shard 0 with')")
+
+            colours = set()
+            for scheme in ("light", "dark"):
+                page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+                for width in (360, 1920):
+                    page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+                    assert page.run("document.documentElement.scrollWidth") <= width
+                    assert page.run("document.getElementById('nodes-said').scrollWidth <= document.getElementById('nodes-said').clientWidth")
+                style = "getComputedStyle(document.querySelector('#nodes a'))"
+                colours.add(page.run(f"{style}.color + getComputedStyle(document.body).backgroundColor"))
+            assert len(colours) == 2
+
+            three.nodes[2].kill()
+            page.until(f"{NODES}.some(row => row[1] == 'no node')", 60)
+            page.until("document.getElementById('nodes-said').textContent.includes('Shard 1: no node. One of a shard')", 60)

@@ -33,13 +33,14 @@ pub use app::App;
 pub use error::{ApiError, status_of};
 pub use nodes::changes::Replayer;
 pub use nodes::forwarder::{ForwardedAnswer, ForwardedRequest, Forwarder, NoAnswer, Room, SendOn};
-pub use nodes::node::{Node, NodeStatus, PeerNode, Role, SharedLog};
+pub use nodes::node::{Node, NodeStatus, Role, SharedLog};
+pub use nodes::peer::PeerNode;
 pub use observability::slow_log::SlowQuery;
 pub use options::{
     AllocatorStats, GrpcPort, LogLevel, ServerOptions, SnapshotFetch, check_exposure, is_loopback,
 };
 pub use router::router;
-pub use shards::{ShardMap, ShardNode, Shards};
+pub use shards::{ShardMap, Shards};
 pub use transport::serve::{Bound, bind, runtime, serve};
 pub use transport::tls::Tls;
 pub use wire::name_rules::collection_name_fault;

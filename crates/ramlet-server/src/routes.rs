@@ -51,6 +51,7 @@ fn service_routes() -> Vec<Route> {
         route!("GET" "/dashboard/dashboard.js" Public NONE => dashboard::script),
         route!("GET" "/dashboard/base.js" Public NONE => dashboard::base),
         route!("GET" "/dashboard/manage.js" Public NONE => dashboard::manage),
+        route!("GET" "/dashboard/nodes.js" Public NONE => dashboard::nodes),
         route!("GET" "/dashboard/points.js" Public NONE => dashboard::points),
         route!("GET" "/dashboard/dashboard.css" Public NONE => dashboard::style),
         route!("GET" "/metrics" Read NONE => metrics::metrics),

@@ -3,6 +3,7 @@
 
 import { Refused, ask, bytes, count, drawn, el, exact, idOf, list, make, pathOf, useKey, written } from "./base.js";
 import { handles, startManage } from "./manage.js";
+import { divisionOf, showNodes } from "./nodes.js";
 import { pointsShowOf, startPoints } from "./points.js";
 
 const POLL_MS = 2000;
@@ -344,6 +345,7 @@ async function showCollection(name) {
     if (reason === null) throw error;
     return { result: { components: [], segments: [] } };
   });
+  const division = reason === null ? await divisionOf(pathOf(name)) : "";
   // Another one was chosen meanwhile, or none.
   if (name !== chosen) return;
   const rows = new Map();
@@ -361,6 +363,7 @@ async function showCollection(name) {
     make("td", {}, v.index), make("td", {}, v.parts.map((p) => `${p.part}: ${p.placement}`).join(", ")))));
   el("collection").replaceChildren(
     ...(reason === null ? [] : [make("h3", {}, `${name} is red`), make("p", { class: "alarm" }, reason)]),
+    ...(division ? [make("p", {}, division)] : []),
     make("h3", {}, `${name}: what is in RAM, what is on disk`),
     make("table", {}, head("part", "n:in RAM", "n:on disk", ""), make("tbody", {}, ...components)),
     make("h3", {}, "Segments"),
@@ -527,6 +530,7 @@ async function poll(once) {
     el("about").textContent = `version ${version("ramlet_info")}, API ${version("app_info")}, up ${since(uptime)}`;
     showMemory(memory.result);
     showLive(samples);
+    await showNodes();
     await showCollections(samples);
     await showQuestions(samples);
     el("trouble").hidden = true;

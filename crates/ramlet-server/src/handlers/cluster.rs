@@ -10,6 +10,7 @@ use crate::answers::answer::Answer;
 use crate::app::now_micros;
 use crate::error::{ApiError, ApiResult};
 use crate::nodes::node::Role;
+use crate::nodes::peer::{nodes_json, peer_of};
 use crate::request::call::Call;
 
 /// 405, in the API's words.
@@ -26,11 +27,14 @@ pub async fn status(call: Call) -> ApiResult<Answer> {
         return call.answer(&json!({ "status": "disabled" }));
     };
     let (status, others) = (node.log.status(), node.log.peers());
-    let own = (status.node.as_str(), status.url.as_str());
-    let all = others.iter().map(|peer| (peer.node.as_str(), peer.url.as_str()));
-    let peers: Map<String, Value> = all
-        .chain([own])
-        .map(|(node, url)| (peer_of(node).to_string(), json!({ "uri": url })))
+    let mut store = node.json();
+    // One shard, where the store isn't divided.
+    let own = std::iter::once(status.clone().peer());
+    let nodes: Vec<_> = own.chain(others).collect();
+    store["shards"] = json!([nodes_json(0, &nodes)]);
+    let peers: Map<String, Value> = nodes
+        .iter()
+        .map(|peer| (peer_of(&peer.node).to_string(), json!({ "uri": peer.url })))
         .collect();
     let role = match status.role {
         Role::Writer => "Leader",
@@ -54,16 +58,8 @@ pub async fn status(call: Call) -> ApiResult<Answer> {
         },
         "consensus_thread_status": working,
         "message_send_failures": {},
-        "store": node.json(),
+        "store": store,
     }))
-}
-
-/// The number of a node: of its id so many bits as every client's numbers hold.
-pub(crate) fn peer_of(node: &str) -> u64 {
-    let digits = node
-        .get(..12)
-        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    digits.unwrap_or_default()
 }
 
 /// `GET /cluster/telemetry`: the nodes, and the collections that are here.

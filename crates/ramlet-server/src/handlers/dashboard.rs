@@ -1,4 +1,4 @@
-//! The web page: six files as they were written, part of the binary. It holds no data, so it needs no key; what it shows it asks for by the
+//! The web page: seven files as they were written, part of the binary. It holds no data, so it needs no key; what it shows it asks for by the
 //! routes that everybody has, with the key that its user types in.
 
 use axum::body::Body;
@@ -31,6 +31,10 @@ pub async fn base(_: Call) -> ApiResult<Answer> {
 
 pub async fn manage(_: Call) -> ApiResult<Answer> {
     Ok(file(SCRIPT, include_str!("../dashboard/manage.js")))
+}
+
+pub async fn nodes(_: Call) -> ApiResult<Answer> {
+    Ok(file(SCRIPT, include_str!("../dashboard/nodes.js")))
 }
 
 pub async fn points(_: Call) -> ApiResult<Answer> {

@@ -4,3 +4,4 @@ pub mod changes;
 pub mod forward;
 pub mod forwarder;
 pub mod node;
+pub mod peer;

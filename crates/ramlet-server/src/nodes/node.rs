@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::forwarder::Forwarder;
+use super::peer::PeerNode;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::shards::known::Shards;
@@ -64,24 +65,31 @@ pub struct NodeStatus {
     pub covered: u64,
     /// Slots of the log up to this one are deleted, but for those that stay for ever.
     pub deleted: u64,
+    pub memory_bytes: u64,
+    /// Of its copy of the data.
+    pub disk_bytes: u64,
     /// Why it takes no more writes, or doesn't follow any more.
     pub fault: Option<String>,
 }
 
 impl NodeStatus {
+    /// This node, as others see it.
+    pub(crate) fn peer(self) -> PeerNode {
+        PeerNode {
+            owns: self.owner.as_ref() == Some(&self.node),
+            node: self.node,
+            url: self.url,
+            slot: self.slot,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes,
+            quiet: Duration::ZERO,
+        }
+    }
+
     /// How old a reader's knowledge of the end of the log is.
     pub fn staleness(&self) -> Option<Duration> {
         self.seen.filter(|_| self.role == Role::Reader)
     }
-}
-
-/// Another node over the same log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerNode {
-    pub node: String,
-    pub url: String,
-    /// The last slot that it said to have applied.
-    pub slot: u64,
 }
 
 /// The shared log, as the server sees it.

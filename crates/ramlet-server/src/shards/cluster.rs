@@ -4,27 +4,17 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::ask::Divided;
-use super::map::ShardNode;
 use crate::answers::answer::Answer;
 use crate::error::ApiResult;
-use crate::handlers::cluster::peer_of;
+use crate::nodes::peer::{PeerNode, nodes_json, peer_of};
 
 impl Divided {
     /// The nodes of a shard, this one among them where it is its own.
-    fn nodes_of(&self, shard: u32) -> Vec<ShardNode> {
+    fn nodes_of(&self, shard: u32) -> Vec<PeerNode> {
         let shards = self.shards();
         let mut nodes = shards.map.nodes(shard);
         if shard == shards.own {
-            let status = self.node.log.status();
-            nodes.insert(
-                0,
-                ShardNode {
-                    owns: status.owner.as_ref() == Some(&status.node),
-                    node: status.node,
-                    url: status.url,
-                    slot: status.slot,
-                },
-            );
+            nodes.insert(0, self.node.log.status().peer());
         }
         nodes.retain(|node| !node.url.is_empty());
         nodes
@@ -42,14 +32,7 @@ pub async fn status(asked: &Divided) -> ApiResult<Answer> {
         for node in &nodes {
             peers.insert(peer_of(&node.node).to_string(), json!({ "uri": node.url }));
         }
-        let listed: Vec<Value> = nodes
-            .iter()
-            .map(|node| {
-                json!({ "peer_id": peer_of(&node.node), "uri": node.url, "owns": node.owns, "slot": node.slot })
-            })
-            .collect();
-        let state = if nodes.is_empty() { "Dead" } else { "Active" };
-        shards.push(json!({ "shard_id": shard, "state": state, "nodes": listed }));
+        shards.push(nodes_json(shard, &nodes));
     }
     status.insert("peers".to_owned(), Value::Object(peers));
     if let Some(store) = status.get_mut("store") {

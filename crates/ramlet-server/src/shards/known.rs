@@ -9,10 +9,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ramlet_memory::{Consumer, OverBudget, Reservation};
 
 use super::lanes::Lane;
-use super::map::{ShardMap, ShardNode};
+use super::map::ShardMap;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::nodes::forwarder::{FORWARDED, SendOn};
+use crate::nodes::peer::PeerNode;
 
 /// Of a request: the number of the shard that it is about alone.
 pub const SHARD: HeaderName = HeaderName::from_static("ramlet-shard");
@@ -110,7 +111,7 @@ impl Shards {
     }
 
     /// The nodes of another shard in the order in which they are asked.
-    pub(super) fn nodes(&self, shard: u32, is_read: bool) -> Vec<ShardNode> {
+    pub(super) fn nodes(&self, shard: u32, is_read: bool) -> Vec<PeerNode> {
         let mut nodes = self.map.nodes(shard);
         nodes.retain(|node| !node.url.is_empty());
         nodes.sort_by(|a, b| a.node.cmp(&b.node));
@@ -119,7 +120,7 @@ impl Shards {
             nodes.rotate_left(turn);
         }
         let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_silent = |node: &ShardNode| {
+        let is_silent = |node: &PeerNode| {
             let known = silent.iter().find(|(url, _)| *url == node.url);
             known.is_some_and(|(_, at)| at.elapsed() < limits::SHARD_AVOIDED)
         };
@@ -132,7 +133,7 @@ impl Shards {
     pub(super) async fn replaced(
         &self,
         shard: u32,
-        (node, tried): (&ShardNode, &[String]),
+        (node, tried): (&PeerNode, &[String]),
         is_read: bool,
     ) -> String {
         if is_read {
@@ -141,7 +142,7 @@ impl Shards {
         loop {
             tokio::time::sleep(limits::OWNER_POLL).await;
             let nodes = self.map.nodes(shard);
-            let is_other = |other: &ShardNode| match is_read {
+            let is_other = |other: &PeerNode| match is_read {
                 true => !other.url.is_empty() && !tried.contains(&other.node),
                 false => other.owns && other.node != node.node,
             };

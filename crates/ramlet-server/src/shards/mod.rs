@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 
 use self::ask::Divided;
 pub use self::known::Shards;
-pub use self::map::{ShardMap, ShardNode};
+pub use self::map::ShardMap;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::nodes::changes;

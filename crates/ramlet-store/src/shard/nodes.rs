@@ -37,6 +37,9 @@ pub struct Card {
     pub memory_bytes: u64,
     /// It takes over when the owner is silent.
     pub is_candidate: bool,
+    /// Of its copy of the data.
+    #[serde(default)]
+    pub disk_bytes: u64,
     /// Of a divided store: it looks whether this shard is to be its own.
     #[serde(default)]
     pub chooses: bool,

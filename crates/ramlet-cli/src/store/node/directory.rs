@@ -354,6 +354,19 @@ fn own_entries(dir: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>> {
     Ok(own.map(|entry| entry.path()))
 }
 
+/// Bytes of the engine's files. One that goes meanwhile counts for nothing.
+pub(super) fn bytes(dir: &Path) -> Result<u64> {
+    let bytes_of = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
+    let mut bytes = 0;
+    for path in own_entries(dir)? {
+        bytes += match fs::read_dir(&path) {
+            Ok(entries) => entries.flatten().map(|entry| bytes_of(&entry.path())).sum(),
+            Err(_) => bytes_of(&path),
+        };
+    }
+    Ok(bytes)
+}
+
 /// Removes files of the engine but those that are named, as `file` or `directory/file`.
 fn clear(dir: &Path, kept: &HashSet<&str>) -> Result<()> {
     let directories: HashSet<&str> = kept

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use ramlet_server::PeerNode;
 use ramlet_store::Sha;
 use ramlet_store::shard::{Card, Work};
 
@@ -130,6 +131,21 @@ pub struct Peer {
     pub was_heard: bool,
 }
 
+impl Peer {
+    /// What is told of it; `owns`: as this node knows.
+    pub fn told(&self, owns: bool) -> PeerNode {
+        PeerNode {
+            node: self.card.node.clone(),
+            url: self.card.url.clone(),
+            owns,
+            slot: self.card.slot,
+            memory_bytes: self.card.memory_bytes,
+            disk_bytes: self.card.disk_bytes,
+            quiet: self.quiet,
+        }
+    }
+}
+
 /// All others.
 #[derive(Default)]
 pub struct Peers {
@@ -168,9 +184,8 @@ impl Peers {
     }
 
     /// Those that live, as far as is known, where so long a silence is none.
-    pub fn alive(&self, most: Duration) -> impl Iterator<Item = &Card> {
-        let alive = self.here().filter(move |peer| peer.quiet < most);
-        alive.map(|peer| &peer.card)
+    pub fn alive(&self, most: Duration) -> impl Iterator<Item = &Peer> {
+        self.here().filter(move |peer| peer.quiet < most)
     }
 
     /// Ids of those that were for long.

@@ -129,6 +129,8 @@ pub struct NodeLog {
     under_way: AtomicU64,
     /// The number of the next card. It begins with the time: a node that is started again is heard.
     beats: AtomicU64,
+    /// Of the directory, now and then.
+    disk_bytes: AtomicU64,
     /// Counts wishes that the threads look now.
     wishes: Mutex<u64>,
     wished: Condvar,
@@ -175,6 +177,7 @@ impl NodeLog {
             appending: Mutex::new(position),
             under_way: AtomicU64::new(0),
             beats: AtomicU64::new(now().unwrap_or_default() << 20),
+            disk_bytes: AtomicU64::new(0),
             wishes: Mutex::default(),
             wished: Condvar::new(),
             stopped: AtomicBool::new(false),
@@ -430,10 +433,12 @@ impl NodeLog {
     fn needs_no_silence(&self, position: Position) -> Result<bool> {
         let store = self.log.store();
         let is_over = |card: &Card| card.epoch == position.epoch && card.work != Work::Follows;
-        let own = self.owned == Some(position.epoch)
-            || card(store, &self.node)?.is_some_and(|card| is_over(&card));
+        let own =
+            self.owned == Some(position.epoch) || card(store, &self.node)?.is_some_and(|card| is_over(&card));
         let mut known = self.known();
-        known.peers.look(cards(store)?, &self.node, self.rhythm.gone() / 2);
+        known
+            .peers
+            .look(cards(store)?, &self.node, self.rhythm.gone() / 2);
         known.find_owner();
         let owner = known.peers.owner(position.epoch);
         let has_left = owner.is_some_and(|card| card.work == Work::Left);
@@ -519,6 +524,7 @@ impl NodeLog {
             beat: self.beats.fetch_add(1, Ordering::Relaxed),
             memory_bytes: self.memory_bytes,
             is_candidate: self.setting != NodeRole::Reader,
+            disk_bytes: self.disk_bytes.load(Ordering::Relaxed),
             chooses: false,
             moves: self.moves,
         }
@@ -540,8 +546,16 @@ impl NodeLog {
         directory::leave_for(&self.dir, &self.node, (shard, store))
     }
 
+    fn measure(&self) {
+        match directory::bytes(&self.dir) {
+            Ok(bytes) => self.disk_bytes.store(bytes, Ordering::Relaxed),
+            Err(e) => tracing::debug!("{e:#}"),
+        }
+    }
+
     /// Says that this node lives, looks at the others, and whether it still owns the log.
     fn beat(&self) {
+        self.measure();
         let (mut said, mut looked, mut seen) = (None::<(Role, Instant)>, None::<Instant>, 0);
         let (begun, mut moved) = (Instant::now(), (0, Instant::now()));
         while !self.is_stopped() {
@@ -578,6 +592,7 @@ impl NodeLog {
                 if let Err(e) = self.look_at_peers(role) {
                     tracing::debug!("{e}");
                 }
+                self.measure();
             }
             self.pause(WRITER_POLL.min(self.rhythm.beat() / 2), &mut seen);
         }
@@ -759,7 +774,7 @@ impl NodeLog {
         }
         let own = self.card(Role::Reader);
         let known = self.known();
-        let others = known.peers.alive(self.rhythm.gone());
+        let others = known.peers.alive(self.rhythm.gone()).map(|peer| &peer.card);
         vigil.is_over(turn(&own, others, (&self.id, owner.as_deref())))
     }
 
@@ -938,6 +953,8 @@ impl SharedLog for NodeLog {
             seen: known.current.map(|at| at.elapsed()),
             covered: self.log.known_covered().slot,
             deleted: self.log.known_covered().deleted,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes.load(Ordering::Relaxed),
             fault: known.fault.clone().or_else(|| self.store_failure(role)),
         }
     }
@@ -946,12 +963,8 @@ impl SharedLog for NodeLog {
         let known = self.known();
         let alive = known.peers.alive(self.rhythm.gone());
         alive
-            .filter(|card| !card.url.is_empty())
-            .map(|card| PeerNode {
-                node: card.node.clone(),
-                url: card.url.clone(),
-                slot: card.slot,
-            })
+            .filter(|peer| !peer.card.url.is_empty())
+            .map(|peer| peer.told(known.owner.as_ref() == Some(&peer.card.node)))
             .collect()
     }
 

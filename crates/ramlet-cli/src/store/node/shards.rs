@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use ramlet_server::{ShardMap, ShardNode};
+use ramlet_server::{PeerNode, ShardMap};
 use ramlet_store::shard::{Card, Work, card, cards, remove_card};
 use ramlet_store::{Store, shard_store};
 use tokio::sync::Notify;
@@ -309,7 +309,7 @@ impl Directory {
         let own = &self.card.node;
         let is_claim = |card: &&Card| card.url.is_empty() && (!card.chooses || card.node < *own);
         let alive = |shard: usize| {
-            let alive = peers[shard].alive(self.rhythm.lost());
+            let alive = peers[shard].alive(self.rhythm.lost()).map(|peer| &peer.card);
             alive.filter(|card| card.is_candidate)
         };
         let mut placed = vec![Placed {
@@ -407,24 +407,22 @@ impl Directory {
 }
 
 impl ShardMap for Directory {
-    fn nodes(&self, shard: u32) -> Vec<ShardNode> {
+    fn nodes(&self, shard: u32) -> Vec<PeerNode> {
         let seen = locked(&self.seen);
         let Some(peers) = seen.peers.get(shard as usize) else {
             return Vec::new();
         };
         let alive = || {
             let alive = peers.alive(self.rhythm.gone());
-            alive.filter(|card| !card.url.is_empty())
+            alive.filter(|peer| !peer.card.url.is_empty())
         };
         // An owner that was stopped still says that it owns, of an epoch before.
-        let owning = alive().filter(|card| card.work == Work::Owns);
-        let epoch = owning.map(|card| card.epoch).max();
+        let owning = alive().filter(|peer| peer.card.work == Work::Owns);
+        let epoch = owning.map(|peer| peer.card.epoch).max();
         alive()
-            .map(|card| ShardNode {
-                node: card.node.clone(),
-                url: card.url.clone(),
-                owns: card.work == Work::Owns && Some(card.epoch) == epoch,
-                slot: card.slot,
+            .map(|peer| {
+                let owns = peer.card.work == Work::Owns && Some(peer.card.epoch) == epoch;
+                peer.told(owns)
             })
             .collect()
     }
