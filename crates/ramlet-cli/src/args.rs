@@ -184,7 +184,7 @@ pub struct ServeArgs {
     /// Into how many shards the store is divided: said once, by the first node. 1 where nobody says it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub shards: Option<u32>,
-    /// The shard that this node holds, from 0; otherwise the one with the fewest nodes
+    /// The shard that this node holds, from 0, and never leaves; otherwise the one with the fewest nodes
     #[arg(long, value_name = "N")]
     pub shard: Option<u32>,
     /// A node takes over when it hears nothing of the writer for so long: 10s, 1500ms
