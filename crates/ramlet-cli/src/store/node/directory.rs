@@ -342,27 +342,31 @@ fn own_entries(dir: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>> {
             found.with_context(|| dir.display().to_string())?
         }
     };
-    let is_own = |name: &str| {
+    let own = entries.into_iter().filter(is_own);
+    Ok(own.map(|entry| entry.path()))
+}
+
+fn is_own(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_str().is_some_and(|name| {
         let is_collection = name
             .strip_prefix('c')
             .is_some_and(|rest| rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_digit()));
         is_collection || name.starts_with("CATALOG-")
-    };
-    let own = entries
-        .into_iter()
-        .filter(move |entry| entry.file_name().to_str().is_some_and(is_own));
-    Ok(own.map(|entry| entry.path()))
+    })
 }
 
-/// Bytes of the engine's files. One that goes meanwhile counts for nothing.
+/// Bytes of the engine's files. One that goes meanwhile counts for nothing; there may be thousands, and no list of them is made.
 pub(super) fn bytes(dir: &Path) -> Result<u64> {
-    let bytes_of = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
+    let bytes_of = |entry: fs::DirEntry| entry.metadata().map_or(0, |meta| meta.len());
     let mut bytes = 0;
-    for path in own_entries(dir)? {
-        bytes += match fs::read_dir(&path) {
-            Ok(entries) => entries.flatten().map(|entry| bytes_of(&entry.path())).sum(),
-            Err(_) => bytes_of(&path),
-        };
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        if is_own(&entry) {
+            bytes += match fs::read_dir(entry.path()) {
+                Ok(entries) => entries.flatten().map(bytes_of).sum(),
+                Err(_) => bytes_of(entry),
+            };
+        }
     }
     Ok(bytes)
 }
