@@ -48,7 +48,7 @@ const LOST: [f32; 15] = [
 /// A step of [`LOST`] is up to a third of an index's effort: a quarter of that is near enough.
 const FINER: usize = 2;
 
-/// Too little is found if it is by more than so many standard errors less than was aimed at.
+/// Too little is found if it is by more than so many standard errors less than was aimed at; of fewer queries than [`LOWERED_BY`], if it is less at all.
 const ERRORS: f64 = 1.5;
 
 /// And then it is enough if it is by so many more: the least effort with which these queries find enough is one with which others by
@@ -256,8 +256,13 @@ impl Found {
         self.kinds().map(|(mean, _)| mean).fold(1.0, f64::min)
     }
 
+    /// Whether more effort is to be found. Of few queries nothing is sure, and a recall that falls short is worse than some reads: their mean is enough.
     fn is_less_than(&self, target: f64) -> bool {
-        self.kinds().any(|(mean, error)| mean < target - ERRORS * error)
+        let errors = match self.users.len() {
+            LOWERED_BY.. => ERRORS,
+            _ => 0.0,
+        };
+        self.kinds().any(|(mean, error)| mean < target - errors * error)
     }
 
     fn is_enough_for(&self, target: f64) -> bool {
@@ -335,5 +340,30 @@ impl Trial<'_> {
             of_kind.push(hits.count() as f64 / wanted as f64);
         }
         Ok(recalls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_few_queries_less_than_the_target_is_too_little() {
+        let found = |users: usize, hits: f64| Found {
+            users: (0..users)
+                .map(|at| hits + 0.1 * f64::from(at as u8 % 2))
+                .collect(),
+            rows: vec![1.0; users],
+        };
+        // On average .94, with a standard error of .05 over the root of the queries.
+        assert!(found(24, 0.89).is_less_than(0.95));
+        assert!(!found(24, 0.9).is_less_than(0.949), "exactly what was aimed at");
+        assert!(!found(64, 0.89).is_less_than(0.949));
+        assert!(found(64, 0.87).is_less_than(0.95));
+        let rows_find_less = Found {
+            rows: vec![0.94; 24],
+            ..found(24, 1.0)
+        };
+        assert!(rows_find_less.is_less_than(0.95));
     }
 }
