@@ -117,6 +117,35 @@ def test_who_stops_reading_what_is_encrypted_keeps_nobody_waiting(tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_long_page_needs_little_memory_for_a_point(tmp_path):
+    """The list of its points would take 4.8 MB of 32."""
+    if conftest.SELF:
+        pytest.skip("needs a server")
+    count = 30_000
+    with Server(tmp_path / "data", memory="32MB") as server:
+        http, base = server.http(), "/collections/c"
+        http.result("PUT", base, {"vectors": {"size": 2, "distance": "Dot"}})
+        for first in range(0, count, 1_000):
+            points = [{"id": n, "vector": [n, 1], "payload": {"n": n}} for n in range(first, first + 1_000)]
+            http.result("PUT", f"{base}/points?wait=true", {"points": points})
+        http.result("PUT", f"{base}/index?wait=true", {"field_name": "n", "field_schema": "integer"})
+        even = {"must_not": [{"key": "n", "range": {"gte": 10_000, "lt": 20_000}}]}
+        for limit in (100, 8_192, 8_193, 20_000, 25_000, count, 10**9):
+            for parts in ({"with_payload": False}, {"with_payload": True}, {"with_payload": False, "with_vector": True}):
+                for where, ids in ((None, range(count)), (even, [*range(10_000), *range(20_000, count)])):
+                    page = http.result("POST", f"{base}/points/scroll", {"limit": limit, "filter": where, "offset": 5, **parts})
+                    ids = list(ids)[5:]
+                    assert [p["id"] for p in page["points"]] == ids[:limit], (limit, parts, where)
+                    assert page["next_page_offset"] == (ids[limit] if limit < len(ids) else None), (limit, parts, where)
+                    last = page["points"][-1]
+                    assert last.get("payload") == ({"n": last["id"]} if parts["with_payload"] else None)
+                    assert last.get("vector") == ([last["id"], 1] if parts.get("with_vector") else None)
+        client = conftest.client_of(server, prefer_grpc=True)
+        points, following = client.scroll("c", limit=9_000, with_payload=False)
+        assert ([p.id for p in points], following) == (list(range(9_000)), 9_000)
+        client.close()
+
+
 def test_long_batches_and_groups_are_what_their_parts_are(tmp_path):
     if conftest.SELF:
         pytest.skip("needs a server")

@@ -206,6 +206,10 @@ pub const PACK_BYTES_MIN: usize = 16 * KIB as usize;
 pub const PACK_BYTES_WHOLE: usize = 256 * KIB as usize;
 /// Bytes of an engine's record without payload and vectors.
 pub const RECORD_BYTES: u64 = 160;
+/// Points of a long page whose ids are in memory at once, ...
+pub const PAGE_IDS: usize = 8_192;
+/// ... and the bytes of one.
+pub const ID_BYTES: u64 = 32;
 /// Bytes reserved for a point with payload or vectors before it is read: they are reserved before a search begins.
 pub const WRITTEN_BYTES: u64 = KIB;
 /// Points whose payloads and vectors are in memory at once, at most, ...

@@ -200,6 +200,10 @@ impl Collection {
         }
     }
 
+    pub fn has_shard_keys(&self) -> bool {
+        self.shards.is_some()
+    }
+
     /// Its shards; `None` without shard keys.
     pub fn shard_infos(&self) -> Option<Vec<ShardInfo>> {
         self.shards.as_ref().map(|set| set.infos())
@@ -492,6 +496,18 @@ impl Collection {
         check_vector_names(&view.schema, &request.with_vectors)?;
         scratch.begin();
         scroll::scroll(&view, request, &mut scratch.lookup)
+    }
+
+    /// Only the ids of what a scroll without `order_by` finds, and the id to go on from: a long page needs no more of its points at once.
+    pub fn scroll_ids(
+        &self,
+        request: &ScrollRequest,
+        scratch: &mut Scratch,
+    ) -> Result<(Vec<PointId>, Option<PointId>)> {
+        let view = self.live_view()?;
+        check_vector_names(&view.schema, &request.with_vectors)?;
+        scratch.begin();
+        scroll::ids(&view, request, &mut scratch.lookup)
     }
 
     pub fn count(&self, filter: Option<&Filter>, exact: bool, scratch: &mut Scratch) -> Result<u64> {

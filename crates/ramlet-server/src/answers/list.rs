@@ -193,6 +193,7 @@ impl Part {
             out.raw(",\"lookup\":");
             out.record(lookup);
         }
+        self.portions.write_end(out);
         out.raw(&self.after);
     }
 

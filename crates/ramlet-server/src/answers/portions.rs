@@ -11,7 +11,9 @@ use ramlet::{
 use super::out::Out;
 use super::shown_parts::{Parts, batch_of, fit, portion_bytes};
 use crate::error::ApiResult;
-use crate::limits::{FETCH_GROWTH, FETCH_RECORDS, LIST_RECORDS, RECORD_BYTES, RESPONSE_STEP_BYTES};
+use crate::limits::{
+    FETCH_GROWTH, FETCH_RECORDS, ID_BYTES, LIST_RECORDS, PAGE_IDS, RECORD_BYTES, RESPONSE_STEP_BYTES,
+};
 use crate::observability::steps::{Searched, Steps, timed};
 
 impl Parts {
@@ -42,8 +44,35 @@ impl Parts {
 /// What was found, in its order.
 enum Found {
     Ids(Vec<PointId>),
+    Page(LongPage),
     Hits(Vec<ScoredPoint>),
     Records(Vec<Record>),
+}
+
+/// A page by ids that is too long to be in memory as a whole: its next ids are read when those before them are written.
+struct LongPage {
+    ids: Vec<PointId>,
+    /// From where on, and how many points may still come.
+    rest: ScrollRequest,
+    /// There are points behind `ids`, from `rest.offset` on.
+    goes_on: bool,
+}
+
+impl LongPage {
+    fn is_more(&self) -> bool {
+        self.goes_on && self.rest.limit > 0
+    }
+
+    fn turn(&mut self, collection: &Collection, scratch: &mut Scratch) -> ApiResult<()> {
+        let asked = ScrollRequest {
+            limit: self.rest.limit.min(PAGE_IDS),
+            ..self.rest.clone()
+        };
+        let (ids, next) = collection.scroll_ids(&asked, scratch)?;
+        self.rest.limit -= ids.len();
+        (self.ids, self.rest.offset, self.goes_on) = (ids, next, next.is_some());
+        Ok(())
+    }
 }
 
 /// How far a portion got.
@@ -70,6 +99,10 @@ pub struct Portions {
     any_written: bool,
     /// Where it is noted how long fetching and writing take.
     steps: Option<Arc<Steps>>,
+    /// A page of a scroll: the id to go on from stands behind its points.
+    is_page: bool,
+    /// That id, where the page is in memory.
+    next: Option<PointId>,
 }
 
 impl Portions {
@@ -87,6 +120,8 @@ impl Portions {
             batch,
             any_written: false,
             steps: None,
+            is_page: false,
+            next: None,
         }
     }
 
@@ -156,14 +191,27 @@ impl Portions {
         Ok((portions, searched(found.explain, found.cost)))
     }
 
-    /// The points of a scroll; and the id to go on from.
+    /// The points of a scroll. Behind them stands the id to go on from.
     pub fn scroll(
         collection: Arc<Collection>,
         mut scroll: ScrollRequest,
         scratch: &mut Scratch,
-    ) -> ApiResult<(Portions, Option<PointId>)> {
+    ) -> ApiResult<Portions> {
         let parts = Parts::of_scroll(&scroll);
         (scroll.limit, _) = fit(&collection, scroll.limit, 0);
+        if is_long(&collection, &scroll) {
+            let mut page = LongPage {
+                ids: Vec::new(),
+                rest: scroll,
+                goes_on: true,
+            };
+            page.turn(&collection, scratch)?;
+            let fetch = parts.any();
+            return Ok(Portions {
+                is_page: true,
+                ..Portions::new(collection, parts.into(), Found::Page(page), fetch)
+            });
+        }
         let limit = scroll.limit;
         let (page, fetch) =
             parts
@@ -172,13 +220,24 @@ impl Portions {
                     (scroll.with_payload, scroll.with_vectors) = (parts.payload, parts.vectors);
                     collection.scroll(&scroll, scratch)
                 })?;
-        let portions = Portions::new(
-            collection.clone(),
-            parts.into(),
-            Found::Records(page.points),
-            fetch,
-        );
-        Ok((portions, page.next))
+        let found = Found::Records(page.points);
+        Ok(Portions {
+            is_page: true,
+            next: page.next,
+            ..Portions::new(collection.clone(), parts.into(), found, fetch)
+        })
+    }
+
+    /// What stands behind the points, which are all written.
+    pub fn write_end(&self, out: &mut Out) {
+        if self.is_page {
+            let next = match &self.found {
+                Found::Page(page) => page.rest.offset.filter(|_| page.goes_on),
+                _ => self.next,
+            };
+            out.raw(",\"next_page_offset\":");
+            out.value(&next);
+        }
     }
 
     pub fn collection_id(&self) -> &str {
@@ -189,13 +248,32 @@ impl Portions {
     pub fn listing_bytes(&self) -> u64 {
         match &self.found {
             Found::Ids(_) => 0,
+            Found::Page(page) => page.ids.len() as u64 * ID_BYTES,
             _ => self.len() as u64 * RECORD_BYTES,
         }
+    }
+
+    /// Whether points are left to be written. The next ids of a long page are read here.
+    fn goes_on(&mut self, scratch: &mut Scratch) -> ApiResult<bool> {
+        if self.done == self.len()
+            && let Found::Page(page) = &mut self.found
+            && page.is_more()
+        {
+            page.turn(&self.collection, scratch)?;
+            self.done = 0;
+        }
+        Ok(self.done < self.len())
+    }
+
+    /// Whether points are left, as far as is known before the next ids are read.
+    fn is_more(&self) -> bool {
+        self.done < self.len() || matches!(&self.found, Found::Page(page) if page.is_more())
     }
 
     fn len(&self) -> usize {
         match &self.found {
             Found::Ids(ids) => ids.len(),
+            Found::Page(page) => page.ids.len(),
             Found::Hits(hits) => hits.len(),
             Found::Records(records) => records.len(),
         }
@@ -204,6 +282,7 @@ impl Portions {
     fn id(&self, at: usize) -> PointId {
         match &self.found {
             Found::Ids(ids) => ids[at],
+            Found::Page(page) => page.ids[at],
             Found::Hits(hits) => hits[at].id,
             Found::Records(records) => records[at].id,
         }
@@ -212,7 +291,7 @@ impl Portions {
     /// The shard that a point was found in.
     fn shard_key(&self, at: usize) -> Option<&ShardKey> {
         match &self.found {
-            Found::Ids(_) => None,
+            Found::Ids(_) | Found::Page(_) => None,
             Found::Hits(hits) => hits[at].shard_key.as_deref(),
             Found::Records(records) => records[at].shard_key.as_deref(),
         }
@@ -220,7 +299,7 @@ impl Portions {
 
     /// What is left of the list, which has to be in memory as a whole.
     pub fn write_rest(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<()> {
-        while self.done < self.len() {
+        while self.goes_on(scratch)? {
             self.write_some(true, scratch, out)?;
             out.check()?;
         }
@@ -235,7 +314,7 @@ impl Portions {
     /// What a portion has room for, without brackets. Nothing that was written is written again, whatever failed.
     pub fn write_next(&mut self, scratch: &mut Scratch, out: &mut Out) -> ApiResult<Next> {
         let (begun, full) = (out.len(), self.full_bytes());
-        while self.done < self.len() {
+        while self.goes_on(scratch)? {
             match self.write_some(false, scratch, out) {
                 Ok(None) if out.len() < full => continue,
                 Ok(Some(bytes)) if out.len() == begun => return Ok(Next::Short(bytes)),
@@ -244,7 +323,7 @@ impl Portions {
                 Err(e) if e.retry_after.is_some() && out.len() > begun => {}
                 Err(e) => return Err(e),
             }
-            if self.done < self.len() {
+            if self.is_more() {
                 return Ok(Next::More);
             }
         }
@@ -357,7 +436,7 @@ impl Portions {
         }
         (self.fetch, self.batch) = (true, self.parts.first_batch(&self.collection));
         match &mut self.found {
-            Found::Ids(_) => {}
+            Found::Ids(_) | Found::Page(_) => {}
             Found::Hits(hits) => hits
                 .iter_mut()
                 .for_each(|hit| (hit.payload, hit.vectors) = (None, None)),
@@ -370,7 +449,7 @@ impl Portions {
     /// Bytes that a found point needs to be written.
     fn found_bytes(&self, at: usize) -> u64 {
         needs_written(match &self.found {
-            Found::Ids(_) => 0,
+            Found::Ids(_) | Found::Page(_) => 0,
             Found::Hits(hits) => parts_bytes(hits[at].payload.as_ref(), hits[at].vectors.as_ref()),
             Found::Records(records) => record_bytes(&records[at]),
         })
@@ -379,6 +458,8 @@ impl Portions {
     fn write_found(&self, at: usize, out: &mut Out) {
         match &self.found {
             Found::Ids(_) => {}
+            // Nothing else was asked for.
+            Found::Page(page) => out.record(&bare(page.ids[at])),
             Found::Hits(hits) => out.hit(&hits[at]),
             Found::Records(records) => out.record(&records[at]),
         }
@@ -386,7 +467,7 @@ impl Portions {
 
     fn write_fetched(&self, at: usize, mut record: Record, out: &mut Out) {
         match &self.found {
-            Found::Ids(_) => out.record(&record),
+            Found::Ids(_) | Found::Page(_) => out.record(&record),
             Found::Hits(hits) => {
                 let (payload, vectors) = (record.payload, record.vectors);
                 out.hit(&ScoredPoint {
@@ -400,6 +481,22 @@ impl Portions {
                 out.record(&record);
             }
         }
+    }
+}
+
+/// Whether a scroll's page is read in several steps: it is long, and its points are in the order of their ids. With shard keys an id may
+/// come twice.
+pub fn is_long(collection: &Collection, scroll: &ScrollRequest) -> bool {
+    scroll.limit > FETCH_RECORDS && scroll.order_by.is_none() && !collection.has_shard_keys()
+}
+
+fn bare(id: PointId) -> Record {
+    Record {
+        id,
+        payload: None,
+        vectors: None,
+        order_value: None,
+        shard_key: None,
     }
 }
 

@@ -3,9 +3,10 @@
 use ramlet::{PayloadSelector, PointId, VectorSelector};
 
 use crate::answers::answer::Answer;
-use crate::answers::portions::Portions;
+use crate::answers::portions::{Portions, is_long};
 use crate::answers::shown_parts::{Parts, fit};
 use crate::error::{ApiError, ApiResult};
+use crate::limits;
 use crate::request::call::Call;
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
 use crate::wire::selectors::{payload_selector, vector_selector};
@@ -88,16 +89,13 @@ pub async fn scroll(mut call: Call) -> ApiResult<Answer> {
         strict.limit(scroll.limit)?;
     }
     let (limit, _) = fit(&collection, scroll.limit, 0);
-    let expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
+    let mut expected = Parts::of_scroll(&scroll).expected(&collection, limit, limit);
+    if is_long(&collection, &scroll) {
+        expected.listing = limit.min(limits::PAGE_IDS) as u64 * limits::ID_BYTES;
+    }
     call.list(expected, false, move |scratch, _, list| {
-        let (portions, next) =
-            reads.noted(scratch, |scratch| Portions::scroll(collection, scroll, scratch))?;
-        let next = serde_json::to_string(&next).map_err(ApiError::internal)?;
-        list.push(
-            "{\"points\":",
-            portions,
-            format!(",\"next_page_offset\":{next}}}"),
-        );
+        let portions = reads.noted(scratch, |scratch| Portions::scroll(collection, scroll, scratch))?;
+        list.push("{\"points\":", portions, "}");
         Ok(())
     })
     .await

@@ -28,12 +28,7 @@ const RUN: usize = 256;
 const WALKED_PER_READ: u64 = 256;
 
 pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Result<ScrollPage> {
-    if request.limit == 0 || request.limit > LIMIT_MAX {
-        let limit = request.limit;
-        return Err(Error::bad_input(format!(
-            "limit is {limit}, it must be in 1..={LIMIT_MAX}"
-        )));
-    }
+    check_limit(request.limit)?;
     let filter = compile(view, request.filter.as_ref())?;
     match &request.order_by {
         None => by_id(view, request, filter.as_ref(), lookup),
@@ -42,6 +37,39 @@ pub fn scroll(view: &View, request: &ScrollRequest, lookup: &mut Lookup) -> Resu
         )),
         Some(order) => by_value(view, request, order, filter.as_ref(), lookup),
     }
+}
+
+fn check_limit(limit: usize) -> Result<()> {
+    if limit == 0 || limit > LIMIT_MAX {
+        return Err(Error::bad_input(format!(
+            "limit is {limit}, it must be in 1..={LIMIT_MAX}"
+        )));
+    }
+    Ok(())
+}
+
+/// The ids of a page in their order, without payloads and vectors, and the id to go on from.
+pub fn ids(
+    view: &View,
+    request: &ScrollRequest,
+    lookup: &mut Lookup,
+) -> Result<(Vec<PointId>, Option<PointId>)> {
+    check_limit(request.limit)?;
+    // Refused here, as in a page with payloads.
+    selector(&request.with_payload)?;
+    let filter = compile(view, request.filter.as_ref())?;
+    let mut ids = Vec::new();
+    let next = places_by_id(
+        view,
+        (request.offset, request.limit),
+        filter.as_ref(),
+        lookup,
+        &mut |id, _, _| {
+            ids.push(id);
+            Ok(())
+        },
+    )?;
+    Ok((ids, next))
 }
 
 /// A segment's part of a filter, resolved once for the whole page.
@@ -305,12 +333,15 @@ pub(crate) struct Ordered {
     pub place: Place,
 }
 
+/// Both zeros are one, as in an index.
 pub(crate) fn compare(a: OrderValue, b: OrderValue) -> Ordering {
+    let float = |value: OrderValue| match value {
+        OrderValue::Int(value) => value as f64,
+        OrderValue::Float(value) => value + 0.0,
+    };
     match (a, b) {
         (OrderValue::Int(a), OrderValue::Int(b)) => a.cmp(&b),
-        (OrderValue::Float(a), OrderValue::Float(b)) => a.total_cmp(&b),
-        (OrderValue::Int(a), OrderValue::Float(b)) => (a as f64).total_cmp(&b),
-        (OrderValue::Float(a), OrderValue::Int(b)) => a.total_cmp(&(b as f64)),
+        _ => float(a).total_cmp(&float(b)),
     }
 }
 
@@ -585,4 +616,21 @@ pub fn count(view: &View, filter: Option<&Filter>, exact: bool, lookup: &mut Loo
             .count() as u64;
     }
     Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_zeros_are_one() {
+        use OrderValue::{Float, Int};
+        for zero in [Int(0), Float(0.0), Float(-0.0)] {
+            for other in [Int(0), Float(0.0), Float(-0.0)] {
+                assert_eq!(compare(zero, other), Ordering::Equal, "{zero:?} {other:?}");
+            }
+            assert_eq!(compare(Float(-5e-324), zero), Ordering::Less, "{zero:?}");
+            assert_eq!(compare(Int(1), zero), Ordering::Greater, "{zero:?}");
+        }
+    }
 }
