@@ -160,12 +160,44 @@ def test_reads_that_are_no_searches_miss_an_index_too(tmp_path):
                 return any(found["instance_id"] == f"c/{field}" for found in issue(http, "UNINDEXED_FIELD"))
 
             until(asked, f"no issue of the field that a {field} asks about", 60)
+        [created] = http.result("GET", "/profiler/slow_requests?request=create_collection")["requests"]
+        assert created["collection_name"] == "c", created
         slow = http.result("GET", "/profiler/slow_requests?request=count")["requests"]
         assert any("no payload index on `count`" in line for r in slow for line in r["meaning"]), slow
         # Few payloads are worth no index.
         http.call("DELETE", "/issues")
         http.result("POST", "/collections/c/points/scroll", {"filter": {"must": [{"key": "scroll", "range": {"lt": 50}}]}, "limit": 5})
         assert not issue(http, "UNINDEXED_FIELD")
+
+
+CHANGES = {
+    "delete": ("POST", "/points/delete", lambda where: {"filter": where}),
+    "set": ("POST", "/points/payload", lambda where: {"payload": {"a": 1}, "filter": where}),
+    "overwrite": ("PUT", "/points/payload", lambda where: {"payload": {"a": 1}, "filter": where}),
+    "remove": ("POST", "/points/payload/delete", lambda where: {"keys": ["a"], "filter": where}),
+    "clear": ("POST", "/points/payload/clear", lambda where: {"filter": where}),
+    "batch": ("POST", "/points/batch", lambda where: {"operations": [{"delete": {"filter": where}}, {"delete": {"points": [7]}}]}),
+}
+
+
+def test_changes_by_a_filter_miss_an_index_too(tmp_path):
+    with Server(tmp_path / "data", arguments=["--slow-query", "1ms"]) as server:
+        http = server.http()
+        fill(http, "c", 20_000, 4, lambda n: {f: n for f in CHANGES})
+        for field, (method, path, body) in CHANGES.items():
+            where = {"must": [{"key": field, "match": {"value": -1}}]}
+
+            def asked():
+                http.result(method, f"/collections/c{path}?wait=true", body(where))
+                return any(found["instance_id"] == f"c/{field}" for found in issue(http, "UNINDEXED_FIELD"))
+
+            until(asked, f"no issue of the field that a {field} asks about", 60)
+        # Of a request that was sent again, the slowest run is shown: in the others no payload may have been in a segment.
+        where = {"must": [{"key": "delete", "match": {"value": -2}}]}
+        http.result("POST", "/collections/c/points/delete?wait=true", {"filter": where})
+        slow = http.result("GET", "/profiler/slow_requests?request=delete_points")["requests"]
+        [said] = [r["meaning"] for r in slow if r["request_body"] == {"filter": where}]
+        assert "no payload index on `delete`" in said[0], said
 
 
 def test_explain_of_words_in_the_write_buffer(own_server):
@@ -178,6 +210,9 @@ def test_explain_of_words_in_the_write_buffer(own_server):
         times = {s["stage"]: s["time_us"] for s in explain["stages"]}
         most = max(times, key=times.get)
         assert most == stage, explain
+        said = [line for line in explain["meaning"] if "stop words" in line]
+        assert len(said) == (words == "the"), explain
+        assert words != "the" or "5,000 payloads were read" in said[0], said
 
 
 def test_explain_by_grpc_and_by_the_command_line(unindexed, tmp_path):

@@ -525,6 +525,7 @@ impl Collection {
         })?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
+            ..UpdateResult::default()
         })
     }
 
@@ -534,6 +535,7 @@ impl Collection {
         self.change_after(|core| jobs::delete_field_index(core, field))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
+            ..UpdateResult::default()
         })
     }
 
@@ -546,6 +548,7 @@ impl Collection {
         })?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
+            ..UpdateResult::default()
         })
     }
 
@@ -555,6 +558,7 @@ impl Collection {
         self.change_after(|core| vector_names::remove(core, name).map(drop))?;
         Ok(UpdateResult {
             operation_id: self.view().operation,
+            ..UpdateResult::default()
         })
     }
 

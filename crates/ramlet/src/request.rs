@@ -153,10 +153,12 @@ pub struct PointRows<'a> {
 }
 
 /// The result of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpdateResult {
     /// The log position: the API's `operation_id`.
     pub operation_id: u64,
+    /// Payloads of segments that were read to find the points that match the update's filter.
+    pub payloads_checked: u64,
 }
 
 /// The vector a search starts from.
@@ -337,7 +339,8 @@ pub struct Explained {
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "together": a tenant's, from the first to the last;
     /// "probe": the nearest clusters; "codes": the same by codes; "listed probe", "listed codes": of the nearest clusters the rows that
-    /// indexes name; "graph"; "lists": the inverted lists of a sparse query; "none": no row matches; "passed over": `indexed_only`.
+    /// indexes name; "graph"; "lists": the inverted lists of a sparse query or of words; "stop words": a query that has no others, for which
+    /// all texts are read; "none": no row matches; "passed over": `indexed_only`.
     pub strategy: &'static str,
     pub rows: u64,
     /// Candidate rows of the payload indexes; `None`: all.

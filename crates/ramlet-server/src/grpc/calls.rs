@@ -129,10 +129,12 @@ fn count(
     (start, steps): (Instant, Option<&Arc<Steps>>),
 ) {
     let id = request_id::text(id);
+    // Counts are of what is within a collection.
+    let counted = bound.route.path.starts_with("/collections/{collection}/");
     if let Some(e) = failed {
         app.refusals
             .note(e.refusal, (e.status, &e.message), (bound.method.path, id));
-        app.note_damage(collection.as_deref(), e);
+        app.note_damage(collection.as_deref().filter(|_| counted), e);
     }
     let endpoint = Endpoint {
         method: "",
@@ -153,7 +155,7 @@ fn count(
         body: shown.as_ref(),
         steps,
     });
-    let collection = collection.filter(|_| failed.is_none());
+    let collection = collection.filter(|_| counted && failed.is_none());
     app.stats.record(endpoint, collection.as_deref(), took);
 }
 
@@ -309,7 +311,7 @@ async fn answer(
     let named = named.map(|(_, name)| name.as_str());
     record.about(named);
     admit(app, (&grant, &record), (route.access, named), start).await?;
-    if route.path.starts_with("/collections/{collection}/") {
+    if route.path.starts_with("/collections/{collection}") {
         *collection = request.params.first().map(|(_, name)| name.clone());
     }
     let given = (

@@ -163,8 +163,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    fn submit(&self, collection: &Collection, op: &UpdateOp) -> ApiResult<Queued> {
-        let (done, queued) = self.call.completion();
+    fn submit(&self, collection: &Arc<Collection>, op: &UpdateOp) -> ApiResult<Queued> {
+        let (done, queued) = self.call.completion(collection, op);
         collection.submit_behind(&self.chain, op, done)?;
         Ok(queued)
     }
@@ -185,7 +185,7 @@ impl<'a> Line<'a> {
                 Err(failed) => {
                     // Those behind it have nothing else to tell, and give back what they hold.
                     for (refused, _) in self.queued.drain(..) {
-                        let _ = refused.await;
+                        let _ = refused.ended().await;
                     }
                     return Err(failed);
                 }

@@ -41,14 +41,18 @@ impl FilterReads {
     pub fn noted<T>(&self, scratch: &mut Scratch, read: impl FnOnce(&mut Scratch) -> T) -> T {
         scratch.take_payloads_checked();
         let found = read(scratch);
-        let payloads = scratch.take_payloads_checked();
+        self.note(scratch.take_payloads_checked());
+        found
+    }
+
+    /// So many payloads were read.
+    pub fn note(&self, payloads: u64) {
         if !self.fields.is_empty() {
             self.app.unindexed.note(&self.collection, &self.fields, payloads);
             if let Some(steps) = &self.steps {
                 steps.note_unindexed(self.fields.clone(), payloads);
             }
         }
-        found
     }
 }
 
@@ -119,14 +123,19 @@ impl Call {
             strict.filter(filter)?;
             strict.read(Strict::cost_of_filter(filter))?;
         }
-        Ok(FilterReads {
+        Ok(self.reads(collection, filter))
+    }
+
+    /// What notes the payloads that are read for a filter.
+    pub fn reads(&self, collection: &Arc<Collection>, filter: Option<&Filter>) -> FilterReads {
+        FilterReads {
             app: self.app.clone(),
             collection: collection.clone(),
             fields: filter
                 .map(|filter| collection.unindexed_fields(filter))
                 .unwrap_or_default(),
             steps: self.request.steps.clone(),
-        })
+        }
     }
 
     /// The body as `T`. Large ones are parsed off the async threads.

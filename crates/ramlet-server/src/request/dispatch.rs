@@ -46,7 +46,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let head_only = request.method() == Method::HEAD;
     // Counts are of what is within a collection.
     let counted = route.path.starts_with("/collections/{collection}/");
-    let collection = collection_of(route, request.uri()).filter(|_| counted);
+    let named = collection_of(route, request.uri());
     let is_page = cors::is_answerable(&app.keys, request.headers());
     let packs = takes_gzip(request.headers()) && !head_only;
     let id = request_id::of(request.headers());
@@ -57,7 +57,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     if let Err(e) = &result {
         let request = (route.path, request_id::text(&id));
         app.refusals.note(e.refusal, (e.status, &e.message), request);
-        app.note_damage(collection.as_deref(), e);
+        app.note_damage(named.as_deref().filter(|_| counted), e);
     }
     let mut response = match result {
         Ok(Answer::Json(out)) => match out.finish(start) {
@@ -89,13 +89,13 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
         name: route.name.unwrap_or(route.path),
         path: route.path,
         id: request_id::text(&id),
-        collection: collection.as_deref(),
+        collection: named.as_deref(),
         status: response.status().as_u16(),
         took,
         body: body.as_ref(),
         steps: steps.as_ref(),
     });
-    let collection = collection.filter(|_| response.status().is_success());
+    let collection = named.filter(|_| counted && response.status().is_success());
     app.stats.record(endpoint, collection.as_deref(), took);
     if is_page {
         cors::allow(&mut response);

@@ -7,7 +7,7 @@ use ramlet::{Collection, Completion, Scratch, Strict, UpdateOp, UpdateResult};
 use ramlet_memory::Consumer;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::call::Call;
+use super::call::{Call, FilterReads};
 use super::growing_reservation::GrowingReservation;
 use crate::answers::answer::Answer;
 use crate::answers::list::List;
@@ -31,8 +31,24 @@ pub enum Updated {
     TimedOut,
 }
 
-/// The outcome of an update that is in the engine's queue.
-pub type Queued = oneshot::Receiver<ramlet::Result<UpdateResult>>;
+/// An update that is in the engine's queue.
+pub struct Queued {
+    outcome: oneshot::Receiver<ramlet::Result<UpdateResult>>,
+    /// Notes the payloads that its filter needs.
+    reads: FilterReads,
+}
+
+impl Queued {
+    /// Waits until it is done, or refused.
+    pub async fn ended(self) -> ApiResult<ramlet::Result<UpdateResult>> {
+        let dropped = |_| ApiError::internal("the update was dropped");
+        let result = self.outcome.await.map_err(dropped)?;
+        if let Ok(done) = &result {
+            self.reads.note(done.payloads_checked);
+        }
+        Ok(result)
+    }
+}
 
 impl Call {
     /// Runs `job` on a search slot.
@@ -199,7 +215,7 @@ impl Call {
     /// Queues `op` and waits until it is durable, in both modes of `wait`: an acknowledged change survives.
     pub async fn submit(&self, collection: &Arc<Collection>, op: UpdateOp) -> ApiResult<Updated> {
         self.admit(collection, &op).await?;
-        let (done, queued) = self.completion();
+        let (done, queued) = self.completion(collection, &op);
         collection.submit(op, done)?;
         self.updated(queued).await
     }
@@ -213,23 +229,20 @@ impl Call {
     }
 
     /// What the engine is given with an update, and what to wait for then.
-    pub fn completion(&self) -> (Completion, Queued) {
-        let (tx, rx) = oneshot::channel();
+    pub fn completion(&self, collection: &Arc<Collection>, op: &UpdateOp) -> (Completion, Queued) {
+        let (tx, outcome) = oneshot::channel();
+        let reads = self.reads(collection, Strict::cost_of(op).err());
         let held = self.admitted.held.clone();
         let done = move |result| {
             drop(held);
             let _ = tx.send(result);
         };
-        (Box::new(done), rx)
+        (Box::new(done), Queued { outcome, reads })
     }
 
     /// Waits for a queued update.
     pub async fn updated(&self, queued: Queued) -> ApiResult<Updated> {
-        let done = async {
-            queued
-                .await
-                .map_err(|_| ApiError::internal("the update was dropped"))
-        };
+        let done = queued.ended();
         let result = match self.request.query.timeout {
             None => done.await?,
             Some(limit) => match tokio::time::timeout_at((self.request.start + limit).into(), done).await {

@@ -161,6 +161,9 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     if let Some(sentence) = unindexed(searched) {
         all.push(sentence);
     }
+    if let Some(sentence) = stop_words(parts) {
+        all.push(sentence);
+    }
     let most = |part: u64| part >= WAIT_US_MIN && part * 2 >= us.total;
     if most(us.memory_wait) {
         let waited = millis(us.memory_wait);
@@ -196,6 +199,18 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
         );
     }
     all
+}
+
+/// That texts were read because the query has nothing but stop words.
+fn stop_words(parts: &[Explained]) -> Option<String> {
+    let read = parts.iter().filter(|part| part.strategy == "stop words");
+    let (using, rows) = read.fold(("", 0), |(_, rows), part| (part.using.as_str(), rows + part.rows));
+    (rows > 0).then(|| {
+        format!(
+            "all words of the query are stop words, which the index of `{using}` leaves out: {} payloads were read; add another word to the query",
+            grouped(rows)
+        )
+    })
 }
 
 /// That payloads were read for want of an index.
@@ -355,6 +370,22 @@ mod tests {
             "{all:?}"
         );
         assert_eq!(meaning(&Searched::default(), StepsUs::default()), [""; 0]);
+    }
+
+    #[test]
+    fn it_says_that_stop_words_are_in_no_index() {
+        let part = Explained {
+            using: "body".to_owned(),
+            strategy: "stop words",
+            rows: 4_000,
+            ..Explained::default()
+        };
+        let searched = Searched {
+            parts: vec![part.clone(), part],
+            ..Searched::default()
+        };
+        let said = "all words of the query are stop words, which the index of `body` leaves out: 8,000 payloads were read; add another word to the query";
+        assert_eq!(meaning(&searched, StepsUs::default()), [said]);
     }
 
     #[test]

@@ -254,6 +254,9 @@ fn count_row(counted: &Counted<'_>, memtable: &MemtableView, row: u32, counts: &
     kept.unwrap_or_else(|| counted.count(row.payload, counts))
 }
 
+/// How a query is answered that has no other words: no index has them, so all texts are read.
+const STOP_WORDS: &str = "stop words";
+
 /// Ranks a segment that has no lists by its payloads.
 fn rank_payloads(
     asked: &Ranked<'_>,
@@ -267,7 +270,11 @@ fn rank_payloads(
     let mut found = Explained {
         segment: Some(segment.segment.id()),
         index: "payloads",
-        strategy: "all",
+        strategy: if asked.terms.are_stopwords() {
+            STOP_WORDS
+        } else {
+            "all"
+        },
         rows: u64::from(segment.segment.rows()),
         ..Explained::default()
     };
@@ -301,7 +308,11 @@ fn rank_memtable(
 ) -> Explained {
     let mut found = Explained {
         index: "buffer",
-        strategy: "lists",
+        strategy: if asked.terms.are_stopwords() {
+            STOP_WORDS
+        } else {
+            "lists"
+        },
         rows: u64::from(memtable.live()),
         ..Explained::default()
     };

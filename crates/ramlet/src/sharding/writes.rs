@@ -35,6 +35,7 @@ impl JoinedWrites {
             (_, Err(e)) => Err(e),
             (Some(Ok(one)), Ok(other)) => Ok(UpdateResult {
                 operation_id: one.operation_id.max(other.operation_id),
+                payloads_checked: one.payloads_checked + other.payloads_checked,
             }),
             (None, Ok(one)) => Ok(one),
         });

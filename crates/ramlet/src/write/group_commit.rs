@@ -39,6 +39,8 @@ const FAILED_POLLS: u32 = 20;
 struct Acknowledge {
     done: Waiting,
     operation: u64,
+    /// For its filter.
+    payloads_checked: u64,
     _held: Reservation,
 }
 
@@ -128,6 +130,7 @@ impl<'a> Turn<'a> {
                     Ok(()) => self.waiting.push(Acknowledge {
                         done,
                         operation,
+                        payloads_checked: 0,
                         _held: held,
                     }),
                     Err(e) => done.answer(Err(e)),
@@ -143,10 +146,12 @@ impl<'a> Turn<'a> {
                 }
                 let operation = self.next_operation();
                 let before = (self.commits, self.group.bytes.len());
+                self.lookup.payloads_checked = 0;
                 match crate::write::resolve::resolve(self, operation, op) {
                     Ok(()) => self.waiting.push(Acknowledge {
                         done,
                         operation,
+                        payloads_checked: self.lookup.payloads_checked,
                         _held: held,
                     }),
                     Err(e) => {
@@ -294,6 +299,7 @@ impl<'a> Turn<'a> {
         for ack in self.waiting.drain(..) {
             let result = result.clone().map(|()| UpdateResult {
                 operation_id: ack.operation,
+                payloads_checked: ack.payloads_checked,
             });
             ack.done.answer(result);
         }
