@@ -1,11 +1,14 @@
 """`ramlet check`, and what a damaged file does: it is told, and never served."""
 
 import random
+import shlex
+import subprocess
 from http.client import IncompleteRead
 
 import pytest
 
 from harness.http import Answer
+from harness.server import binary
 
 DIM, POINTS = 32, 20_000
 
@@ -48,6 +51,34 @@ def test_a_sound_directory(filled):
     filled.kill()
     code, said = filled.check()
     assert code == 0 and "0 problems" in said, said
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
+    """A copy on such a disk is checked, and what is on a disk that the kernel closed is salvaged."""
+    http = own_server.http()
+    http.call("PUT", "/collections/c", {"vectors": {"size": 1, "distance": "Dot"}})
+    http.result("PUT", "/collections/c/points?wait=true", {"points": [{"id": n, "vector": [n]} for n in range(10)]})
+    http.close()
+    own_server.stop()
+    if not has_lock:
+        (own_server.data / "LOCK").unlink()
+
+    def read_only(*arguments):
+        at = shlex.quote(str(own_server.data))
+        command = shlex.join([str(binary()), *map(str, arguments)])
+        script = f"mount --bind {at} {at} && mount -o remount,ro,bind {at} || exit 77; exec {command}"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+        if done.returncode == 77 or "unshare" in done.stderr:
+            pytest.skip(f"no mount can be made here: {done.stderr}")
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = read_only("check", own_server.data)
+    assert code == 0 and "10 points" in said and "0 problems" in said, said
+    code, said = read_only("salvage", own_server.data, "c", tmp_path / "c.snapshot")
+    assert code == 0 and "0 losses" in said and (tmp_path / "c.snapshot").stat().st_size > 0, said
+    code, said = read_only("serve", "--data", own_server.data, "--memory", "64MB", "--port", own_server.port, "--grpc-port", "disabled")
+    assert code == 1 and "Read-only file system" in said, said
 
 
 def test_no_directory(own_server):

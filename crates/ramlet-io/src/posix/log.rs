@@ -1,6 +1,7 @@
 //! A preallocated log file: buffered writes, made durable by fdatasync.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -52,11 +53,13 @@ impl PosixLog {
     }
 
     pub fn open(path: &Path, name: &str) -> Result<PosixLog> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .at("open", name)?;
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        // It can still be read where nobody can write; a write then fails.
+        let opened = match opened {
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+            opened => opened,
+        };
+        let file = opened.at("open", name)?;
         let len = file.metadata().at("open", name)?.len();
         Ok(PosixLog {
             name: name.to_owned(),

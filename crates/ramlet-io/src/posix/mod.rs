@@ -202,6 +202,14 @@ impl Storage for Directory {
             .create(true)
             .truncate(false)
             .open(&path);
+        // A copy, or a broken disk that the kernel lets nobody write to: it can still be checked and salvaged.
+        let file = match file {
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => match File::open(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Box::new(())),
+                file => file,
+            },
+            file => file,
+        };
         let file = file.at("lock", &name)?;
         match file.try_lock() {
             // Closing the file gives the lock back.
