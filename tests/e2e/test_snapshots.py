@@ -65,6 +65,18 @@ def download(server, path):
     return answer.content
 
 
+@pytest.mark.parametrize("name", ["日本 語", "a+b'c", "LOCK", "é" * 127])
+def test_a_path_has_the_name_of_the_collection(client, own_server, name):
+    """As clients build it, whatever its directory is called."""
+    fill(client, name)
+    before = everything(client, name)
+    taken = client.create_snapshot(name)
+    client.delete(name, models.FilterSelector(filter=models.Filter()))
+    location = f"file://{own_server.data.resolve()}/snapshots/{name}/{taken.name}"
+    assert client.recover_snapshot(name, location=location, wait=True) is True
+    assert everything(client, name) == before
+
+
 def test_there_and_back(client, own_server, tmp_path):
     fill(client, "c")
     before = everything(client, "c")

@@ -468,6 +468,15 @@ async fn target(call: &Call) -> ApiResult<Target> {
 /// A job under way, which holds its place until it ends.
 type Running<T> = oneshot::Receiver<ApiResult<T>>;
 
+/// What failed by itself was most likely a read or a write in the snapshot directory.
+fn beside_directory(mut e: ApiError) -> ApiError {
+    if e.status == StatusCode::INTERNAL_SERVER_ERROR && !e.is_damage {
+        e.message
+            .push_str(". Check that the snapshot directory (--snapshots-path) is there, and that the server may write to it");
+    }
+    e
+}
+
 /// Runs a job that may take long on a thread of its own, one at a time; it runs to its end even when the client leaves.
 async fn start<T, F>(call: &Call, job: F) -> ApiResult<Running<T>>
 where
@@ -485,7 +494,7 @@ where
     let engine: Arc<Engine> = app.engine.clone();
     let (sender, receiver) = oneshot::channel();
     let run = move || {
-        let result = job(&engine);
+        let result = job(&engine).map_err(beside_directory);
         if let Err(e) = &result {
             tracing::warn!("snapshots: {}", e.message);
         }

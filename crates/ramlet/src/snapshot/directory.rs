@@ -1,7 +1,7 @@
 //! The snapshot directory: one subdirectory for each collection, and whole-storage snapshots beside them.
 //!
 //! A collection's directory is its name with every byte but `A-Z a-z 0-9 _ - .` as `%XX` (a dot in front too), as in a URL;
-//! beyond 200 bytes it is cut and a hash takes the place of the rest. Beside `NAME.snapshot` lies `NAME.snapshot.checksum`,
+//! beyond 200 bytes it is cut and a hash takes the place of the rest. `LOCK` is `%4COCK`. Beside `NAME.snapshot` lies `NAME.snapshot.checksum`,
 //! its SHA-256.
 
 use std::fmt::Write;
@@ -145,8 +145,13 @@ impl SnapshotDir {
         let parts = self.parts_within(path).ok_or_else(outside)?;
         let (storage, name) = match parts[..] {
             [name] => (self.storage.clone(), name),
-            [dir, name] if has(&self.storage.list_subdirs()?, dir) => (self.storage.subdir(dir)?, name),
-            [_, _] => return Err(missing()),
+            [dir, name] => {
+                let there = self.storage.list_subdirs()?;
+                // The collection's name, as clients of the API build a path, or that of the directory.
+                let dir = [dir.to_owned(), directory_name(dir)];
+                let dir = dir.iter().find(|dir| has(&there, dir)).ok_or_else(missing)?;
+                (self.storage.subdir(dir)?, name)
+            }
             _ => return Err(outside()),
         };
         if !has(&storage.list()?, name) {
@@ -192,6 +197,8 @@ fn directory_name(collection: &str) -> String {
     let mut out = String::with_capacity(collection.len());
     for (at, byte) in collection.bytes().enumerate() {
         match byte {
+            // The directory's own lock has that name.
+            _ if at == 0 && collection == "LOCK" => out.push_str("%4C"),
             b'.' if at > 0 => out.push('.'),
             b'_' | b'-' => out.push(byte as char),
             _ if byte.is_ascii_alphanumeric() => out.push(byte as char),
@@ -286,6 +293,8 @@ mod tests {
         check("a/b", "a%2Fb");
         check("a%2Fb", "a%252Fb");
         check("ä", "%C3%A4");
+        check("LOCK", "%4COCK");
+        check("LOCKS", "LOCKS");
         let long = [&"x".repeat(255), &format!("{}y", "x".repeat(254))[..]].map(directory_name);
         assert_ne!(long[0], long[1]);
         assert!(long.iter().all(|name| name.len() == DIRECTORY_BYTES));
