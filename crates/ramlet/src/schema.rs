@@ -354,7 +354,8 @@ pub fn check_config(config: &CollectionConfig) -> Result<()> {
     }
     config.payload_schema.values().try_for_each(check_index)?;
     strict(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
-    Expiry::of(config).map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
+    let expiry = Expiry::of(config).and_then(|expiry| expiry.map_or(Ok(()), |expiry| expiry.check()));
+    expiry.map_err(|e| Error::bad_input(format!("Wrong input: {e}")))?;
     if config.sparse_vectors.contains_key("") {
         return Err(Error::bad_input(
             "Wrong input: Sparse vector name cannot be empty",

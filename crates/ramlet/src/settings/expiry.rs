@@ -4,11 +4,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::filter::{Condition, DatetimeRange, FieldCheck, FieldCondition, Filter, Range};
+use crate::payload::Path;
 use crate::types::{CollectionConfig, FieldKind, OrderValue};
 
 /// Points end some time after what a field of their payload says: `metadata.ramlet_ttl` of a collection.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct Expiry {
     /// Payload key of a date (RFC 3339) or of seconds since 1970. A point without it stays.
     pub field: String,
@@ -41,6 +42,18 @@ impl Expiry {
             )),
             expiry => Ok(expiry),
         }
+    }
+
+    /// Refuses a field that no point can have. A collection that has such a setting from before is opened all the same.
+    pub fn check(&self) -> Result<(), String> {
+        let wrong = |e| {
+            let (key, field) = (Expiry::KEY, &self.field);
+            format!(
+                "metadata.{key}: `field` is `{field}`: {e}; it takes {}",
+                example()
+            )
+        };
+        Path::parse(&self.field).map(drop).map_err(wrong)
     }
 
     /// When a point is over whose field has a value, as an index of this kind orders it: in microseconds since 1970.

@@ -131,6 +131,7 @@ fn what_is_no_time_to_live_is_refused() {
     for wrong in [
         json!({}),
         json!({"field": ""}),
+        json!({"field": "a["}),
         json!({"field": "a", "seconds": -1}),
         json!({"field": "a", "days": 3}),
         json!("a"),
