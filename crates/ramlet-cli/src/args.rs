@@ -578,7 +578,7 @@ pub enum Mode {
     Any,
     /// All of them
     All,
-    /// All of them, adjacent and in this order (the index needs phrase_matching)
+    /// All of them, adjacent and in this order
     Phrase,
 }
 

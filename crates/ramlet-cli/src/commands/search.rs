@@ -79,7 +79,12 @@ fn text_field(args: &SearchArgs, schema: &Value) -> Result<String> {
     match (&args.field, texts.as_slice()) {
         (Some(field), _) => Ok(field.clone()),
         (None, [one]) => Ok((*one).clone()),
-        (None, []) => bail!("no field of '{}' has a text index", args.collection),
+        (None, []) => bail!(
+            "no field of '{}' has a text index: `ramlet import --text FIELD` makes one, or PUT /collections/{}/index with {{\"field_name\": \
+             \"FIELD\", \"field_schema\": {{\"type\": \"text\", \"scoring\": true}}}}",
+            args.collection,
+            args.collection
+        ),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
             bail!(
@@ -92,19 +97,7 @@ fn text_field(args: &SearchArgs, schema: &Value) -> Result<String> {
 
 /// Makes the field's text index anew where it isn't what the options ask for.
 fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Result<()> {
-    if args.tokenizer.is_none() && args.language.is_none() && args.folding.is_none() {
-        return Ok(());
-    }
-    let tokenizer = match (args.tokenizer, there["tokenizer"].as_str()) {
-        (Some(tokenizer), _) => tokenizer,
-        (None, Some(name)) => TextTokenizer::from_str(name, false).unwrap_or(TextTokenizer::Unicode),
-        (None, None) => TextTokenizer::Unicode,
-    };
-    let of_stemmer = there["stemmer"]["language"].as_str();
-    let of_index = of_stemmer.or(there["stopwords"].as_str());
-    let language = args.language.as_deref().or(of_index).unwrap_or("none");
-    let folding = args.folding.or(there["ascii_folding"].as_bool());
-    let wanted = text_schema(tokenizer, language, folding);
+    let wanted = renewed(args, there);
     if let Some((key, value)) = difference(there, &wanted) {
         note!(
             "the text index on '{field}' has {key} {value}: rebuilding it with {}",
@@ -113,6 +106,48 @@ fn renew_index(args: &SearchArgs, api: &Api, field: &str, there: &Value) -> Resu
         api.create_index(&args.collection, field, &wanted)?;
     }
     Ok(())
+}
+
+/// The parameters of an index with those of its options changed that the command line names. All others stay.
+fn renewed(args: &SearchArgs, there: &Value) -> Value {
+    let mut wanted = there.clone();
+    let Some(params) = wanted.as_object_mut() else {
+        return wanted;
+    };
+    let of_index = match there["tokenizer"].as_str() {
+        Some(name) => TextTokenizer::from_str(name, false).unwrap_or(TextTokenizer::Unicode),
+        None => TextTokenizer::Unicode,
+    };
+    let tokenizer = args.tokenizer.unwrap_or(of_index);
+    let language = args.language.as_deref().unwrap_or("none");
+    let asked = text_schema(tokenizer, language, args.folding);
+    let mut take = |keys: &[&str]| {
+        for key in keys {
+            match &asked[*key] {
+                Value::Null => params.remove(*key),
+                value => params.insert((*key).to_owned(), value.clone()),
+            };
+        }
+    };
+    if tokenizer != of_index {
+        take(&["tokenizer"]);
+    }
+    if args.language.is_some() {
+        take(&["language", "stopwords", "stemmer"]);
+    }
+    // Unset, each tokenizer has its own default.
+    let folds = there["ascii_folding"]
+        .as_bool()
+        .unwrap_or(tokenizer == TextTokenizer::Unicode);
+    if args.folding.is_some_and(|folding| folding != folds) {
+        take(&["ascii_folding"]);
+    }
+    let has_scores = !matches!(there["scoring"], Value::Null | Value::Bool(false));
+    if !has_scores && wanted != *there {
+        // It is to be searched at once.
+        wanted["scoring"] = json!(true);
+    }
+    wanted
 }
 
 fn query(args: &SearchArgs, field: Option<&str>) -> Result<Value> {
@@ -298,7 +333,10 @@ fn spans(chars: &[char]) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Cli, Command};
 
     fn words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_string).collect()
@@ -318,6 +356,42 @@ mod tests {
         assert_eq!(snippet("a short  text", &words("else"), true), "a short text");
         assert_eq!(snippet("Ein Rätsel", &words("rätsel"), false), "Ein Rätsel");
         assert_eq!(snippet("", &words("x"), true), "");
+    }
+
+    #[test]
+    fn an_index_keeps_what_the_options_do_not_name() {
+        let renewed = |options: &str, there: &Value| {
+            let line = format!("ramlet search x --collection c {options}");
+            let cli = Cli::try_parse_from(line.split_whitespace()).expect("a command line");
+            let Command::Search(args) = cli.command else {
+                panic!("{cli:?}")
+            };
+            renewed(&args, there)
+        };
+        let there = json!({
+            "type": "text", "scoring": {"type": "bm25"}, "min_token_len": 3, "memory": "cold", "stopwords": {"custom": ["foo"]}
+        });
+        for same in ["", "--tokenizer unicode", "--folding true"] {
+            assert_eq!(renewed(same, &there), there, "{same}");
+        }
+        let mut plain = there.clone();
+        plain["ascii_folding"] = json!(false);
+        assert_eq!(renewed("--folding false", &there), plain);
+        let mut word = there.clone();
+        word["tokenizer"] = json!("word");
+        assert_eq!(renewed("--tokenizer word", &there), word);
+        assert_eq!(renewed("--tokenizer unicode", &word), there);
+        assert_eq!(renewed("--folding false", &word), word, "its default");
+        let mut german = there.clone();
+        german["stopwords"] = json!("german");
+        german["stemmer"] = json!({"type": "snowball", "language": "german"});
+        assert_eq!(renewed("--language german", &there), german);
+        let unscored = json!({"type": "text"});
+        assert_eq!(renewed("--folding true", &unscored), unscored);
+        assert_eq!(
+            renewed("--tokenizer word", &unscored),
+            json!({"type": "text", "tokenizer": "word", "scoring": true})
+        );
     }
 
     #[test]
