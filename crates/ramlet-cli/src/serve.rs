@@ -378,17 +378,17 @@ fn tell_flags_without_effect(args: &ServeArgs) {
         (
             "--uri",
             args.uri.is_some(),
-            "Ramlet is one process and has no cluster",
+            "there is no such cluster: nodes share a `store`",
         ),
         (
             "--bootstrap",
             args.bootstrap.is_some(),
-            "Ramlet is one process and has no cluster",
+            "there is no such cluster: nodes share a `store`",
         ),
         (
             "--reinit",
             args.reinit,
-            "Ramlet is one process and has no cluster",
+            "there is no such cluster: nodes share a `store`",
         ),
         ("--stacktrace", args.stacktrace, "`/issues` says what is wrong"),
     ];

@@ -231,11 +231,18 @@ fn staircase(out: &mut String, plan: &Plan, ram_bytes: u64, disk: &dyn Fn(&Step)
         "--memory", "index", "layout", "disk", "reads", "queries/s", "p50 ms"
     );
     let usable = |step: &&Step| step.chosen || ram_bytes == 0 || step.memory_bytes_min <= ram_bytes;
-    for step in plan.steps.iter().filter(usable) {
+    let memory = |step: &Step| megabytes(step.memory_bytes_min, true).replace(' ', "");
+    let mut steps = plan.steps.iter().filter(usable).peekable();
+    while let Some(step) = steps.next() {
+        // Of steps that are told alike, the last: so much memory has all of them.
+        let is_last = steps.peek().is_none_or(|next| memory(next) != memory(step));
+        if !is_last && !step.chosen {
+            continue;
+        }
         let _ = writeln!(
             out,
             "{:<9}{:<6}{:<27}{:>8}{:>8}{:>11}{:>8}{}",
-            megabytes(step.memory_bytes_min, true).replace(' ', ""),
+            memory(step),
             index_name(step.index),
             layout_name(step.layout),
             disk(step).map_or("-".to_owned(), |bytes| megabytes(bytes, true).replace(' ', "")),

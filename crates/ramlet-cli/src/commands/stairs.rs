@@ -20,7 +20,17 @@ fn told(plan: &Value) -> Option<String> {
         "queries/s",
         "reads each"
     );
-    for step in steps {
+    let memory = |step: &Value| {
+        let bytes = step["memory_bytes_min"].as_f64().unwrap_or(0.0);
+        format!("{:.0}MB", (bytes / 1e6).ceil())
+    };
+    let mut steps = steps.iter().peekable();
+    while let Some(step) = steps.next() {
+        // Of steps that are told alike, the last: so much memory has all of them.
+        let is_last = steps.peek().is_none_or(|next| memory(next) != memory(step));
+        if !is_last && step["here"] != true {
+            continue;
+        }
         let figure = |name: &str| step[name].as_f64().unwrap_or(0.0);
         // As in `ramlet plan`: where rows are read in sequence, their bytes.
         let reads = match figure("scan_bytes_per_query") {
@@ -29,7 +39,7 @@ fn told(plan: &Value) -> Option<String> {
         };
         out.push_str(&format!(
             "{:>10}{:>14.0}{reads:>14}{}\n",
-            format!("{:.0}MB", (figure("memory_bytes_min") / 1e6).ceil()),
+            memory(step),
             figure("queries_per_second"),
             if step["here"] == true { "  < here" } else { "" }
         ));
@@ -63,5 +73,11 @@ mod tests {
             "{told}"
         );
         assert_eq!(super::told(&json!({"steps": [step(1, 1, true)]})), None);
+        let alike = json!({"disk_bytes": 1, "steps": [step(16_100_000, 60, false), step(16_800_000, 70, false), step(40_000_000, 4_000, true)]});
+        let told = super::told(&alike).expect("three steps");
+        assert!(
+            !told.contains("   60 ") && told.contains("17MB            70"),
+            "{told}"
+        );
     }
 }

@@ -452,7 +452,9 @@ fn kind(name: &str, text: &str) -> Result<Kind> {
         && is_sparse(&fields)
     {
         return match name {
-            "" => Err(anyhow!("'vector' is a sparse vector, which must have a name")),
+            "" => Err(anyhow!(
+                "the vector is sparse, and such a vector has a name: --vector-field NAME=FIELD gives it one"
+            )),
             _ => Ok(Kind::Sparse),
         };
     }

@@ -34,7 +34,7 @@ const fn foreign(key: &'static str, why: &'static str, same: &'static [&'static 
     Foreign { key, why, same }
 }
 
-const ALONE: &str = "Ramlet is one process and has no cluster";
+const ALONE: &str = "there is no such cluster: nodes share a `store`";
 const PER_COLLECTION: &str = "this is set when a collection is created; the planner chooses what isn't set";
 const BOUNDED: &str = "the memory budget limits threads and queues";
 const PAGE: &str = "the page at /dashboard is part of the binary";
@@ -119,7 +119,7 @@ pub const WITHOUT_EFFECT: &[Foreign] = &[
     foreign("gpu", NOT_BUILT, &[]),
     foreign("gpu.indexing", NOT_BUILT, &["false"]),
     foreign("feature_flags", "these concern the other server's own code", &[]),
-    foreign("audit", NOT_BUILT, &[]),
+    foreign("audit", "the audit log has no such key here", &[]),
 ];
 
 /// The row about `key`.

@@ -432,7 +432,7 @@ pub mod tests {
                 ("QDRANT__CLUSTER__ENABLED", "true"),
             ],
             &[
-                "(Ramlet is one process and has no cluster): QDRANT__CLUSTER__ENABLED",
+                "(there is no such cluster: nodes share a `store`): QDRANT__CLUSTER__ENABLED",
                 "the planner chooses what isn't set): QDRANT__STORAGE__HNSW_INDEX__M, 1.yaml:2: storage.hnsw_index.m, 1.yaml:3: storage.optimizers.flush_interval_sec",
             ],
         );
