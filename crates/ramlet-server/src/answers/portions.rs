@@ -44,7 +44,7 @@ impl Parts {
 /// What was found, in its order.
 enum Found {
     Ids(Vec<PointId>),
-    Page(LongPage),
+    Page(Box<LongPage>),
     Hits(Vec<ScoredPoint>),
     Records(Vec<Record>),
 }
@@ -200,11 +200,11 @@ impl Portions {
         let parts = Parts::of_scroll(&scroll);
         (scroll.limit, _) = fit(&collection, scroll.limit, 0);
         if is_long(&collection, &scroll) {
-            let mut page = LongPage {
+            let mut page = Box::new(LongPage {
                 ids: Vec::new(),
                 rest: scroll,
                 goes_on: true,
-            };
+            });
             page.turn(&collection, scratch)?;
             let fetch = parts.any();
             return Ok(Portions {
