@@ -55,7 +55,7 @@ def test_a_sound_directory(filled):
 
 @pytest.mark.parametrize("has_lock", [True, False])
 def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
-    """A copy on such a disk is checked, and what is on a disk that the kernel closed is salvaged."""
+    """A copy on such a disk is checked, what is on a disk that the kernel closed is salvaged, and a server reads there."""
     http = own_server.http()
     http.call("PUT", "/collections/c", {"vectors": {"size": 1, "distance": "Dot"}})
     http.result("PUT", "/collections/c/points?wait=true", {"points": [{"id": n, "vector": [n]} for n in range(10)]})
@@ -64,11 +64,14 @@ def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
     if not has_lock:
         (own_server.data / "LOCK").unlink()
 
-    def read_only(*arguments):
+    def command(*arguments):
         at = shlex.quote(str(own_server.data))
-        command = shlex.join([str(binary()), *map(str, arguments)])
-        script = f"mount --bind {at} {at} && mount -o remount,ro,bind {at} || exit 77; exec {command}"
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+        arguments = shlex.join([str(binary()), *map(str, arguments)])
+        script = f"mount --bind {at} {at} && mount -o remount,ro,bind {at} || exit 77; exec {arguments}"
+        return ["unshare", "-m", "sh", "-c", script]
+
+    def read_only(*arguments):
+        done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60)
         if done.returncode == 77 or "unshare" in done.stderr:
             pytest.skip(f"no mount can be made here: {done.stderr}")
         return done.returncode, done.stdout + done.stderr
@@ -77,8 +80,13 @@ def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
     assert code == 0 and "10 points" in said and "0 problems" in said, said
     code, said = read_only("salvage", own_server.data, "c", tmp_path / "c.snapshot")
     assert code == 0 and "0 losses" in said and (tmp_path / "c.snapshot").stat().st_size > 0, said
-    code, said = read_only("serve", "--data", own_server.data, "--memory", "64MB", "--port", own_server.port, "--grpc-port", "disabled")
-    assert code == 1 and "Read-only file system" in said, said
+    own_server.command = lambda: command("serve", "--data", own_server.data, "--memory", "64MB", "--port", own_server.port, "--grpc-port", "disabled")
+    own_server.start()
+    http = own_server.http()
+    assert http.result("POST", "/collections/c/points/count", {})["count"] == 10
+    status, _, _ = http.raw("PUT", "/collections/c/points?wait=true", b'{"points": [{"id": 77, "vector": [1]}]}')
+    assert status == 503
+    assert http.result("POST", "/collections/c/points/count", {})["count"] == 10
 
 
 def test_no_directory(own_server):
