@@ -84,8 +84,8 @@ def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
     own_server.start()
     http = own_server.http()
     assert http.result("POST", "/collections/c/points/count", {})["count"] == 10
-    status, _, _ = http.raw("PUT", "/collections/c/points?wait=true", b'{"points": [{"id": 77, "vector": [1]}]}')
-    assert status == 503
+    status, _, body = http.raw("PUT", "/collections/c/points?wait=true", b'{"points": [{"id": 77, "vector": [1]}]}')
+    assert status == 503 and b"read-only filesystem" in body.lower(), body
     assert http.result("POST", "/collections/c/points/count", {})["count"] == 10
 
 

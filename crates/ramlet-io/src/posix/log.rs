@@ -20,6 +20,8 @@ pub struct PosixLog {
     len: u64,
     /// Pages written since the last sync, still in the page cache.
     cached: Range<u64>,
+    /// Its file system lets nobody write.
+    is_read_only: bool,
 }
 
 impl PosixLog {
@@ -49,15 +51,17 @@ impl PosixLog {
             file,
             len,
             cached: 0..0,
+            is_read_only: false,
         })
     }
 
     pub fn open(path: &Path, name: &str) -> Result<PosixLog> {
         let opened = OpenOptions::new().read(true).write(true).open(path);
-        // It can still be read where nobody can write; a write then fails.
-        let opened = match opened {
-            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(path),
-            opened => opened,
+        // It can still be read where nobody can write.
+        let is_read_only = matches!(&opened, Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem);
+        let opened = match is_read_only {
+            true => File::open(path),
+            false => opened,
         };
         let file = opened.at("open", name)?;
         let len = file.metadata().at("open", name)?.len();
@@ -66,6 +70,7 @@ impl PosixLog {
             file,
             len,
             cached: 0..0,
+            is_read_only,
         })
     }
 }
@@ -77,6 +82,9 @@ impl LogFile for PosixLog {
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
         check_log_range(&self.name, offset, bytes.len(), self.len)?;
+        if self.is_read_only {
+            return Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)).at("write", &self.name);
+        }
         self.file.write_all_at(bytes, offset).at("write", &self.name)?;
         let end = offset + bytes.len() as u64;
         self.cached = match self.cached.is_empty() {
