@@ -52,6 +52,14 @@ def put(http, name, value):
     return ask(http, "PUT", f"/collections/{name}/points?wait=true", {"points": points})[0]
 
 
+def test_too_few_are_told_at_the_start(start, tmp_path):
+    """Not by connections that nobody takes."""
+    with pytest.raises(RuntimeError, match="32 file descriptors are allowed, a server needs 64 at least"):
+        start(32, 32)
+    assert not (tmp_path / "data").exists()
+    assert start(64, 64).http().result("GET", "/collections")["collections"] == []
+
+
 def test_the_limit_is_raised_and_both_are_told(start):
     server = start(256, 3000)
     assert limits_of(server) == (3000, 3000)

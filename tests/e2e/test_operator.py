@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import conftest
 from browser import BROWSER, Page
 from conftest import client_of
-from harness import faults
+from harness import disk, faults
 from harness.server import Server
 
 pytestmark = pytest.mark.skipif(conftest.SELF, reason="needs a server")
@@ -320,6 +321,30 @@ def test_a_slow_disk_is_named_everywhere(faulty, tmp_path):
     # Slow writes are kept as slow searches are.
     assert http.result("GET", "/profiler/slow_requests?request=upsert")["requests"][0]["duration"] >= 0.12
     page_says(server, tmp_path, "q-todo", "A sync of the log takes")
+
+
+def test_a_full_disk_is_named_everywhere(tmp_path):
+    try:
+        drive = disk.LoopDisk(tmp_path, 192)
+    except disk.CannotMake as why:
+        pytest.skip(f"no disk can be made here: {why}")
+    with drive, Server(drive.path / "data", memory="32MB") as server:
+        http = server.http()
+        http.result("PUT", "/collections/c", {"vectors": {"size": 4, "distance": "Dot"}})
+        assert upsert(http, "c", 0, 1, 4)[0] == 200 and not issue(http, "DISK_FULL")
+        ballast = drive.path / "ballast"
+        with open(ballast, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(drive.path).free - (40 << 20))
+        assert upsert(http, "c", 1, 1, 4)[0] == 507
+        [found] = issue(http, "DISK_FULL")
+        assert re.search(r"^\d\d MB of disk are free, writes need 6\d MB", found["description"]), found
+        until(lambda: metrics(http)['ramlet_issues{code="DISK_FULL"}'] == 1, "the metric never tells it")
+        logged(server, r"issue: \d\d MB of disk are free")
+        page_says(server, tmp_path, "q-todo", "MB of disk are free, writes need")
+        assert http.result("POST", "/collections/c/points/count", {})["count"] == 1
+        ballast.unlink()
+        assert not issue(http, "DISK_FULL") and upsert(http, "c", 1, 1, 4)[0] == 200
+        http.close()
 
 
 def test_slow_reads_are_told_from_a_few_timed_searches(faulty):

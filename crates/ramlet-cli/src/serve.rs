@@ -52,7 +52,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         tracing::warn!("{notice}");
     }
     tell_flags_without_effect(args);
-    descriptors::raise();
+    descriptors::raise()?;
     if let Err(error) = ramlet_io::read_code_in_portions() {
         tracing::warn!("the program's code is read ahead of, as the disk is set: {error}");
     }

@@ -25,7 +25,7 @@ pub struct Issue {
 }
 
 /// All codes; `UNINDEXED_FIELD` is the API's, and so is its form.
-pub const CODES: [&str; 10] = [
+pub const CODES: [&str; 11] = [
     "COLLECTION_CLOSED",
     "WRITES_STOPPED",
     "OPTIMIZER_ERROR",
@@ -36,6 +36,7 @@ pub const CODES: [&str; 10] = [
     "BUDGET_TOO_SMALL",
     "SLOW_DISK",
     "SHARD_WITHOUT_NODE",
+    "DISK_FULL",
 ];
 
 impl Issue {
@@ -190,9 +191,9 @@ mod tests {
     fn issues_are_counted_by_code_until_they_are_over() {
         let known = known(1 << 20);
         known.log_changes(&[issue(CODES[3], "a"), issue(CODES[3], "b"), issue(CODES[7], "c")]);
-        assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(known.counts(), [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0]);
         known.log_changes(&[issue(CODES[3], "b")]);
-        assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(known.counts(), [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

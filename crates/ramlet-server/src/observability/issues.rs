@@ -27,6 +27,7 @@ pub fn find(app: &App, names: &[String]) -> Vec<Issue> {
     }
     all.extend(budget_too_small(app, names, points));
     all.extend(slow_disk(app));
+    all.extend(disk_full(app));
     all.extend(shards_without_nodes(app));
     all
 }
@@ -235,6 +236,24 @@ fn next_stair(stairs: &Staircase) -> Option<Issue> {
             description,
             solution,
         )
+    })
+}
+
+/// Too little disk for writes.
+fn disk_full(app: &App) -> Option<Issue> {
+    let (free, needed) = app.engine.too_little_disk()?;
+    Some(Issue {
+        code: "DISK_FULL",
+        instance: "disk".to_owned(),
+        collection: None,
+        description: format!(
+            "{} MB of disk are free, writes need {} MB: what adds data is refused with 507. Searches and deletes go on",
+            free / 1_000_000,
+            needed.div_ceil(1_000_000)
+        ),
+        solution: by_hand(
+            "delete points, collections or old snapshots, or enlarge the disk; writes go on by themselves then",
+        ),
     })
 }
 

@@ -5,6 +5,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ramlet_io::Storage;
 use ramlet_memory::Reservation;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +35,12 @@ pub const FAILED_POLL: Duration = Duration::from_millis(100);
 /// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
 /// ones look once.
 const FAILED_POLLS: u32 = 20;
+
+/// Free bytes of disk where they are too few for writes.
+pub fn too_little_disk(storage: &dyn Storage) -> Result<Option<u64>> {
+    let free = storage.free_bytes()?;
+    Ok((free < DISK_FREE_MIN).then_some(free))
+}
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -240,8 +247,7 @@ impl<'a> Turn<'a> {
         if self.disk_unchecked > 0 {
             return Ok(());
         }
-        let free = self.core.file_context.storage.free_bytes()?;
-        if free < DISK_FREE_MIN {
+        if let Some(free) = too_little_disk(self.core.file_context.storage.as_ref())? {
             let what = format!(
                 "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \
                  the disk",
