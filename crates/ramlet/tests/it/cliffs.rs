@@ -18,8 +18,6 @@ const ELEMENTS: [(Datatype, &str); 3] = [
 /// took the place of graphs, 35 when centroids took half the bytes, 21 while budgets of 18 to 48 MB had graphs of many times the disk, 11 while the
 /// plan believed more clusters to be more reads.
 const KNOWN: &[&str] = &[
-    "20000 x 1024 f32, 20 to 24 MB: slower",
-    "60000 x 1024 f32, 32 to 48 MB: slower",
     "1000000 x 32 f16, 48 to 64 MB: slower",
     "1000000 x 32 f32, 18 to 20 MB: slower",
     "1000000 x 32 f32, 48 to 64 MB: slower",
