@@ -19,9 +19,7 @@ use crate::faults::panics::{caught, guarded};
 use crate::jobs;
 use crate::jobs::watch::Watch;
 use crate::jobs::{maintenance, merge_flush};
-use crate::limits::{
-    BACKGROUND_READS, COLLECTION_BYTES, DISK_FREE_MIN, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX,
-};
+use crate::limits::{BACKGROUND_READS, COLLECTION_BYTES, LOG_FILE_BYTES, OPENED_AT_START, SEARCH_QUEUE_MAX};
 use crate::memory::capacity;
 use crate::memory::descriptors;
 use crate::memory::eviction::Caches;
@@ -41,7 +39,7 @@ use crate::snapshot::SnapshotDir;
 use crate::state::core::Core;
 use crate::state::shared::{JobArena, Shared};
 use crate::types::CollectionConfig;
-use crate::write::group_commit::{ROOM_POLL, Turn, too_little_disk};
+use crate::write::group_commit::{ROOM_POLL, Turn};
 
 /// Reads in flight of one search slot.
 const SLOT_READS: usize = 64;
@@ -909,12 +907,6 @@ impl Engine {
 
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.options.ledger
-    }
-
-    /// Bytes of disk that are free, and that writes need, where these are refused for want of it.
-    pub fn too_little_disk(&self) -> Option<(u64, u64)> {
-        let free = too_little_disk(self.storage.as_ref()).ok()??;
-        Some((free, DISK_FREE_MIN))
     }
 
     pub fn budget(&self) -> &BudgetTable {

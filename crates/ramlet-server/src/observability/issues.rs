@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ramlet::plan::Machine;
-use ramlet::{Collection, ErrorKind};
+use ramlet::{Collection, ErrorKind, too_little_disk};
 use serde_json::{Value, json};
 
 use super::issue::Issue;
@@ -241,7 +241,7 @@ fn next_stair(stairs: &Staircase) -> Option<Issue> {
 
 /// Too little disk for writes.
 fn disk_full(app: &App) -> Option<Issue> {
-    let (free, needed) = app.engine.too_little_disk()?;
+    let (free, needed) = too_little_disk(app.engine.storage().as_ref()).ok()??;
     Some(Issue {
         code: "DISK_FULL",
         instance: "disk".to_owned(),

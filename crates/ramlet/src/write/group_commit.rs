@@ -5,15 +5,13 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ramlet_io::Storage;
 use ramlet_memory::Reservation;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults::locks::whole;
 use crate::jobs::{maintenance, threshold_kb};
 use crate::limits::{
-    DISK_FREE_MIN, DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES,
-    MEMTABLE_ROW_OVERHEAD,
+    DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES, MEMTABLE_ROW_OVERHEAD,
 };
 use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
@@ -22,6 +20,7 @@ use crate::segment::indexable::{Means, PointsMost};
 use crate::state::core::{Core, Pending, Waiting, Work};
 use crate::types::PointId;
 use crate::write::change::{self, Change};
+use crate::write::disk_room::too_little_disk;
 use crate::write::group::Group;
 use crate::write::shared_log::Followed;
 use crate::write::writer::{NoRoom, Writer};
@@ -35,12 +34,6 @@ pub const FAILED_POLL: Duration = Duration::from_millis(100);
 /// So often an update looks for room while flushes fail, before it is refused: for two seconds. Once one was refused, the next
 /// ones look once.
 const FAILED_POLLS: u32 = 20;
-
-/// Free bytes of disk where they are too few for writes.
-pub fn too_little_disk(storage: &dyn Storage) -> Result<Option<u64>> {
-    let free = storage.free_bytes()?;
-    Ok((free < DISK_FREE_MIN).then_some(free))
-}
 
 /// Updates whose changes are in the open group.
 struct Acknowledge {
@@ -247,12 +240,12 @@ impl<'a> Turn<'a> {
         if self.disk_unchecked > 0 {
             return Ok(());
         }
-        if let Some(free) = too_little_disk(self.core.file_context.storage.as_ref())? {
+        if let Some((free, needed)) = too_little_disk(self.core.file_context.storage.as_ref())? {
             let what = format!(
                 "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \
                  the disk",
                 megabytes(free),
-                megabytes(DISK_FREE_MIN)
+                megabytes(needed)
             );
             return Err(Error::new(ErrorKind::DiskFull, what));
         }

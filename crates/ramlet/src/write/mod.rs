@@ -1,6 +1,7 @@
 //! Writes: from an update through the log and the memtable to a new view.
 
 pub mod change;
+pub mod disk_room;
 pub mod encoding;
 pub mod group;
 pub mod group_commit;
