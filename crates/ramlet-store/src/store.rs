@@ -193,9 +193,13 @@ impl Store {
             }
             Ok(None)
         });
-        match found? {
-            None => Ok(false),
-            Some(other) => Err(StoreError::new(
+        let Some(other) = found? else {
+            return Ok(false);
+        };
+        // Another one may have made it ours after the first look.
+        match self.find(&path, MARKER_BYTES_MAX)? {
+            Some(bytes) => self.check_marker(&bytes).map(|()| true),
+            None => Err(StoreError::new(
                 StoreErrorKind::Foreign,
                 format!(
                     "{} holds something else, {other} for one: give Ramlet a place of its own, an empty one",

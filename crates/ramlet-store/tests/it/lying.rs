@@ -132,3 +132,19 @@ fn a_place_is_claimed_though_the_answer_is_lost() {
     let cut = store(&inner, Lie::FailsAfter(0));
     cut.claim().expect_err("no marker is there");
 }
+
+/// Between the looks of one at the marker and at what else is there, another one makes it.
+#[test]
+fn who_claims_a_place_at_the_same_moment_gets_it() {
+    for turn in 0..200 {
+        let inner = Arc::new(InMemory::new());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let claimed = store(&inner, Lie::None).claim();
+                    claimed.unwrap_or_else(|e| panic!("turn {turn}: {e}"));
+                });
+            }
+        });
+    }
+}
