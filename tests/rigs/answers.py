@@ -266,19 +266,21 @@ def message(name, way, count):
 
 
 class Others(threading.Thread):
-    """Somebody else, who asks for little again and again; counts the statuses of the answers."""
+    """Somebody else, who asks for little again and again; counts what is refused, by the words of the refusal."""
 
     def __init__(self, server, name):
         super().__init__(daemon=True)
-        self.http, self.name, self.going, self.statuses = server.http(timeout=TIMEOUT_S), name, True, Counter()
+        self.http, self.name, self.going, self.refused = server.http(timeout=TIMEOUT_S), name, True, Counter()
 
     def run(self):
         body = json.dumps({"query": [1, 2], "limit": 3})
         while self.going:
             try:
-                self.statuses[self.http.raw("POST", f"/collections/{self.name}/points/query", body)[0]] += 1
+                status, _, answer = self.http.raw("POST", f"/collections/{self.name}/points/query", body)
+                if status != 200:
+                    self.refused[f"{status} {answer.decode()[:300]}"] += 1
             except OSError as error:
-                self.statuses[repr(error)] += 1
+                self.refused[repr(error)] += 1
             time.sleep(0.002)
 
     def __enter__(self):
@@ -339,8 +341,7 @@ def grid(server, sizes, protocols, told, ways=WAYS):
                         except Exception as error:  # noqa: BLE001  a case that fails doesn't end the grid
                             answer, wrong = ("none",), repr(error)[:300]
                         took = time.perf_counter() - started
-                    refused = {status: n for status, n in others.statuses.items() if status != 200}
-                    wrong = wrong or (f"others got {refused}" if refused else "")
+                    wrong = wrong or (f"others got {dict(others.refused)}" if others.refused else "")
                     told(f"{way:8} {api:5} {'gzip' if packed else 'plain':5} {count:4} x {size:9,}", answer[0], 1e3 * took, wrong)
 
 
@@ -400,8 +401,7 @@ def beside_stopped(server, cases, asker, told, context=None):
                 else:
                     size, count = STOPPED
                     wrong = wrong or judged(way, "rest", size, count, asker.ask(f"of{size}", way, count, packed))
-            refused = {status: n for status, n in others.statuses.items() if status != 200}
-            wrong = wrong or (f"others got {refused}" if refused else "")
+            wrong = wrong or (f"others got {dict(others.refused)}" if others.refused else "")
         except Exception as error:  # noqa: BLE001  a case that fails doesn't end the grid
             wrong = repr(error)[:300]
         for one in gone:

@@ -8,7 +8,7 @@ use ramlet_memory::{Consumer, OverBudget};
 use tokio::time::{Instant, timeout_at};
 
 use super::body_rule::BodyRule;
-use super::decompress::{Encoding, decode};
+use super::decompress::{Encoding, decode, first_bytes};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::request::growing_reservation::GrowingReservation;
@@ -36,6 +36,8 @@ pub async fn read_body(
     }
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {
+        held.at_least_in_time(first_bytes(bytes.len(), rule), from)
+            .await?;
         let from = from.clone();
         let decoded = spawn_blocking(move || {
             let decoded = decode(&bytes, encoding, rule, &mut held, &from);
@@ -43,7 +45,9 @@ pub async fn read_body(
         });
         (bytes, held) = decoded.await.map_err(ApiError::internal)??;
     }
-    held.at_least(rule.after(&bytes), from).map_err(told)?;
+    held.at_least_in_time(rule.after(&bytes), from)
+        .await
+        .map_err(told)?;
     Ok((bytes.into(), held))
 }
 
@@ -105,7 +109,8 @@ async fn collect(
         if announced.is_none() {
             // Doubling of the Vec included.
             let step = len.next_multiple_of(limits::BODY_STEP_BYTES);
-            held.at_least(rule.before(step.saturating_mul(2)), from)?;
+            held.at_least_in_time(rule.before(step.saturating_mul(2)), from)
+                .await?;
         }
         while data.has_remaining() {
             let chunk = data.chunk();

@@ -59,6 +59,15 @@ pub fn decode(
     }
 }
 
+/// Bytes to hold before the first step of decoding so many: they can be waited for while nothing is decoded yet.
+pub fn first_bytes(packed: usize, rule: BodyRule) -> u64 {
+    held_bytes(limits::BODY_STEP_BYTES as usize + packed, 0, rule)
+}
+
+fn held_bytes(buffers: usize, decoded: usize, rule: BodyRule) -> u64 {
+    (buffers as u64 + DECODER_BYTES).max(rule.before(decoded as u64))
+}
+
 fn read(
     mut decoder: impl Read,
     packed: usize,
@@ -73,8 +82,8 @@ fn read(
         if out.capacity() < len + step {
             let room = (len + step).max(len + len / 2);
             // Old and new copy exist together for a moment.
-            let bytes = (room + out.capacity() + packed) as u64 + DECODER_BYTES;
-            held.at_least(bytes.max(rule.before(len as u64)), from)?;
+            let bytes = held_bytes(room + out.capacity() + packed, len, rule);
+            held.at_least(bytes, from)?;
             out.reserve_exact(room - len);
         }
         out.resize(len + step, 0);

@@ -375,7 +375,8 @@ async fn decode(
     let leaves = weight.leaves * rule.per_element.max(limits::NODE_BYTES);
     let becomes =
         weight.bytes + weight.elements * rule.per_open + leaves + weight.singles * limits::NODE_BYTES;
-    held.at_least(rule.before(len).max(len + becomes), &app.requests)?;
+    held.at_least_in_time(rule.before(len).max(len + becomes), &app.requests)
+        .await?;
     let decode = method.request.decode;
     if message.len() <= limits::PARSE_INLINE_BYTES {
         return decode(message);

@@ -16,7 +16,7 @@ use super::status;
 use crate::answers::pieces;
 use crate::answers::pieces::Pieces;
 use crate::bodies::body_rule::BodyRule;
-use crate::bodies::decompress::{Encoding, decode};
+use crate::bodies::decompress::{Encoding, decode, first_bytes};
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
 use crate::request::growing_reservation::GrowingReservation;
@@ -93,6 +93,8 @@ impl Messages {
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;
         if compressed {
+            held.at_least_in_time(first_bytes(message.len(), rule), from)
+                .await?;
             let mut inside = std::mem::take(held);
             let from = from.clone();
             // A small frame may hold much.

@@ -11,7 +11,7 @@ use crate::limits;
 #[derive(Default)]
 pub struct GrowingReservation {
     reservation: Option<Reservation>,
-    /// What it waited for its first bytes.
+    /// What it waited for bytes.
     waited: Duration,
 }
 
@@ -49,25 +49,47 @@ impl GrowingReservation {
         GrowingReservation::until(Instant::now() + limits::MEMORY_WAIT, bytes, from).await
     }
 
-    /// The same until `deadline`. Only a new holder waits: what is held already grows at once or not at all
-    /// ([`GrowingReservation::at_least`]), since those who hold much would wait for each other.
+    /// The same until `deadline`.
     pub async fn until(
         deadline: Instant,
         bytes: u64,
         from: &Consumer,
     ) -> Result<GrowingReservation, OverBudget> {
-        let (mut held, begun) = (GrowingReservation::default(), Instant::now());
-        let mut pause = *limits::MEMORY_PAUSES.start();
+        let mut held = GrowingReservation::default();
+        held.at_least_until(deadline, bytes, from).await.map(|()| held)
+    }
+
+    /// Makes sure that at least `bytes` are held, as [`GrowingReservation::in_time`].
+    pub async fn at_least_in_time(&mut self, bytes: u64, from: &Consumer) -> Result<(), OverBudget> {
+        let more = bytes.saturating_sub(self.bytes());
+        if from.available() >= more && self.at_least(bytes, from).is_ok() {
+            return Ok(());
+        }
+        self.at_least_until(Instant::now() + limits::MEMORY_WAIT, bytes, from)
+            .await
+    }
+
+    /// Only who holds little waits ([`limits::WAIT_BYTES`]). Much that is held already grows at once or not at all
+    /// ([`GrowingReservation::at_least`]): those who hold it would wait for each other.
+    async fn at_least_until(
+        &mut self,
+        deadline: Instant,
+        bytes: u64,
+        from: &Consumer,
+    ) -> Result<(), OverBudget> {
+        let more = bytes.saturating_sub(self.bytes());
+        let may_wait = bytes <= from.cap() && self.bytes() <= limits::WAIT_BYTES;
+        let (mut pause, begun) = (*limits::MEMORY_PAUSES.start(), Instant::now());
         loop {
             // Looked at first, so that who waits is not counted as refused each time.
-            let waits = bytes <= from.cap() && Instant::now() + pause < deadline;
-            if !waits || from.available() >= bytes {
-                match held.at_least(bytes, from) {
+            let waits = may_wait && Instant::now() + pause < deadline;
+            if !waits || from.available() >= more {
+                match self.at_least(bytes, from) {
                     // Reclaimed memory on its way back.
                     Err(_) if waits => {}
                     done => {
-                        held.waited = begun.elapsed();
-                        return done.map(|()| held);
+                        self.waited += begun.elapsed();
+                        return done;
                     }
                 }
             }

@@ -1,10 +1,12 @@
 //! Bodies: bounds, reservations, and errors that say what and where.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use ramlet_memory::{BudgetRequest, BudgetTable};
 use ramlet_server::{ServerOptions, limits};
 use serde_json::json;
@@ -196,6 +198,44 @@ async fn a_body_waits_for_memory_that_comes_free() {
     let refused = server.engine.ledger().report();
     let refused = refused.iter().find(|c| c.name == "requests").map(|c| c.refused);
     assert_eq!(refused, Some(0), "waiting is not being refused");
+}
+
+/// What a small body becomes is more than its length told: parsed, of unknown length, or unpacked.
+#[tokio::test]
+async fn a_small_body_that_becomes_more_waits_for_that_too() {
+    const SCROLL: &str = "/collections/c/points/scroll";
+    let plain = br#"{"limit":3,"filter":{"must":[]}}"#.to_vec();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&plain).expect("into memory");
+    let packed = packed.finish().expect("into memory");
+    for (kind, encoding, told, bytes) in [
+        ("plain", "identity", true, plain.clone()),
+        ("of unknown length", "identity", false, plain),
+        ("packed", "gzip", true, packed),
+    ] {
+        let server = with_collection().await;
+        let requests = server.engine.ledger().consumer("requests", u64::MAX);
+        // Twice its length is there, and no more.
+        let free = 2 * bytes.len() as u64;
+        let taken = requests.reserve(requests.available() - free).expect("it is free");
+        let len = bytes.len().to_string();
+        let mut headers = vec![("content-encoding", encoding)];
+        if told {
+            headers.push(("content-length", &len));
+        }
+        let body = Body::new(Chunks {
+            chunk: bytes.into(),
+            left: 1,
+        });
+        let waiting = server.send(request("POST", SCROLL, &headers, body));
+        let freeing = async {
+            tokio::time::sleep(limits::MEMORY_WAIT / 8).await;
+            drop(taken);
+        };
+        let (reply, ()) = tokio::join!(waiting, freeing);
+        assert_eq!(reply.status, StatusCode::OK, "{kind}: {:?}", reply.body);
+        assert_eq!(server.held("requests"), 0, "{kind}");
+    }
 }
 
 /// What official clients send in batches: 1,000 vectors of 1,536 numbers as JSON.
