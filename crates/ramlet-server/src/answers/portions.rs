@@ -44,9 +44,10 @@ impl Parts {
 /// What was found, in its order.
 enum Found {
     Ids(Vec<PointId>),
-    Page(Box<LongPage>),
     Hits(Vec<ScoredPoint>),
-    Records(Vec<Record>),
+    /// A page of a scroll, and the id to go on from, which stands behind its points.
+    Page(Vec<Record>, Option<PointId>),
+    LongPage(Box<LongPage>),
 }
 
 /// A page by ids that is too long to be in memory as a whole: its next ids are read when those before them are written.
@@ -64,11 +65,11 @@ impl LongPage {
     }
 
     fn turn(&mut self, collection: &Collection, scratch: &mut Scratch) -> ApiResult<()> {
-        let asked = ScrollRequest {
-            limit: self.rest.limit.min(PAGE_IDS),
-            ..self.rest.clone()
-        };
-        let (ids, next) = collection.scroll_ids(&asked, scratch)?;
+        let left = self.rest.limit;
+        self.rest.limit = left.min(PAGE_IDS);
+        let found = collection.scroll_ids(&self.rest, scratch);
+        self.rest.limit = left;
+        let (ids, next) = found?;
         self.rest.limit -= ids.len();
         (self.ids, self.rest.offset, self.goes_on) = (ids, next, next.is_some());
         Ok(())
@@ -99,10 +100,6 @@ pub struct Portions {
     any_written: bool,
     /// Where it is noted how long fetching and writing take.
     steps: Option<Arc<Steps>>,
-    /// A page of a scroll: the id to go on from stands behind its points.
-    is_page: bool,
-    /// That id, where the page is in memory.
-    next: Option<PointId>,
 }
 
 impl Portions {
@@ -120,8 +117,6 @@ impl Portions {
             batch,
             any_written: false,
             steps: None,
-            is_page: false,
-            next: None,
         }
     }
 
@@ -207,10 +202,12 @@ impl Portions {
             });
             page.turn(&collection, scratch)?;
             let fetch = parts.any();
-            return Ok(Portions {
-                is_page: true,
-                ..Portions::new(collection, parts.into(), Found::Page(page), fetch)
-            });
+            return Ok(Portions::new(
+                collection,
+                parts.into(),
+                Found::LongPage(page),
+                fetch,
+            ));
         }
         let limit = scroll.limit;
         let (page, fetch) =
@@ -220,24 +217,19 @@ impl Portions {
                     (scroll.with_payload, scroll.with_vectors) = (parts.payload, parts.vectors);
                     collection.scroll(&scroll, scratch)
                 })?;
-        let found = Found::Records(page.points);
-        Ok(Portions {
-            is_page: true,
-            next: page.next,
-            ..Portions::new(collection.clone(), parts.into(), found, fetch)
-        })
+        let found = Found::Page(page.points, page.next);
+        Ok(Portions::new(collection.clone(), parts.into(), found, fetch))
     }
 
     /// What stands behind the points, which are all written.
     pub fn write_end(&self, out: &mut Out) {
-        if self.is_page {
-            let next = match &self.found {
-                Found::Page(page) => page.rest.offset.filter(|_| page.goes_on),
-                _ => self.next,
-            };
-            out.raw(",\"next_page_offset\":");
-            out.value(&next);
-        }
+        let next = match &self.found {
+            Found::Ids(_) | Found::Hits(_) => return,
+            Found::Page(_, next) => *next,
+            Found::LongPage(page) => page.rest.offset.filter(|_| page.goes_on),
+        };
+        out.raw(",\"next_page_offset\":");
+        out.value(&next);
     }
 
     pub fn collection_id(&self) -> &str {
@@ -248,7 +240,7 @@ impl Portions {
     pub fn listing_bytes(&self) -> u64 {
         match &self.found {
             Found::Ids(_) => 0,
-            Found::Page(page) => page.ids.len() as u64 * ID_BYTES,
+            Found::LongPage(page) => page.ids.len() as u64 * ID_BYTES,
             _ => self.len() as u64 * RECORD_BYTES,
         }
     }
@@ -256,7 +248,7 @@ impl Portions {
     /// Whether points are left to be written. The next ids of a long page are read here.
     fn goes_on(&mut self, scratch: &mut Scratch) -> ApiResult<bool> {
         if self.done == self.len()
-            && let Found::Page(page) = &mut self.found
+            && let Found::LongPage(page) = &mut self.found
             && page.is_more()
         {
             page.turn(&self.collection, scratch)?;
@@ -267,33 +259,33 @@ impl Portions {
 
     /// Whether points are left, as far as is known before the next ids are read.
     fn is_more(&self) -> bool {
-        self.done < self.len() || matches!(&self.found, Found::Page(page) if page.is_more())
+        self.done < self.len() || matches!(&self.found, Found::LongPage(page) if page.is_more())
     }
 
     fn len(&self) -> usize {
         match &self.found {
             Found::Ids(ids) => ids.len(),
-            Found::Page(page) => page.ids.len(),
+            Found::LongPage(page) => page.ids.len(),
             Found::Hits(hits) => hits.len(),
-            Found::Records(records) => records.len(),
+            Found::Page(records, _) => records.len(),
         }
     }
 
     fn id(&self, at: usize) -> PointId {
         match &self.found {
             Found::Ids(ids) => ids[at],
-            Found::Page(page) => page.ids[at],
+            Found::LongPage(page) => page.ids[at],
             Found::Hits(hits) => hits[at].id,
-            Found::Records(records) => records[at].id,
+            Found::Page(records, _) => records[at].id,
         }
     }
 
     /// The shard that a point was found in.
     fn shard_key(&self, at: usize) -> Option<&ShardKey> {
         match &self.found {
-            Found::Ids(_) | Found::Page(_) => None,
+            Found::Ids(_) | Found::LongPage(_) => None,
             Found::Hits(hits) => hits[at].shard_key.as_deref(),
-            Found::Records(records) => records[at].shard_key.as_deref(),
+            Found::Page(records, _) => records[at].shard_key.as_deref(),
         }
     }
 
@@ -436,11 +428,11 @@ impl Portions {
         }
         (self.fetch, self.batch) = (true, self.parts.first_batch(&self.collection));
         match &mut self.found {
-            Found::Ids(_) | Found::Page(_) => {}
+            Found::Ids(_) | Found::LongPage(_) => {}
             Found::Hits(hits) => hits
                 .iter_mut()
                 .for_each(|hit| (hit.payload, hit.vectors) = (None, None)),
-            Found::Records(records) => records
+            Found::Page(records, _) => records
                 .iter_mut()
                 .for_each(|record| (record.payload, record.vectors) = (None, None)),
         }
@@ -449,9 +441,9 @@ impl Portions {
     /// Bytes that a found point needs to be written.
     fn found_bytes(&self, at: usize) -> u64 {
         needs_written(match &self.found {
-            Found::Ids(_) | Found::Page(_) => 0,
+            Found::Ids(_) | Found::LongPage(_) => 0,
             Found::Hits(hits) => parts_bytes(hits[at].payload.as_ref(), hits[at].vectors.as_ref()),
-            Found::Records(records) => record_bytes(&records[at]),
+            Found::Page(records, _) => record_bytes(&records[at]),
         })
     }
 
@@ -459,15 +451,15 @@ impl Portions {
         match &self.found {
             Found::Ids(_) => {}
             // Nothing else was asked for.
-            Found::Page(page) => out.record(&bare(page.ids[at])),
+            Found::LongPage(page) => out.record(&bare(page.ids[at])),
             Found::Hits(hits) => out.hit(&hits[at]),
-            Found::Records(records) => out.record(&records[at]),
+            Found::Page(records, _) => out.record(&records[at]),
         }
     }
 
     fn write_fetched(&self, at: usize, mut record: Record, out: &mut Out) {
         match &self.found {
-            Found::Ids(_) | Found::Page(_) => out.record(&record),
+            Found::Ids(_) | Found::LongPage(_) => out.record(&record),
             Found::Hits(hits) => {
                 let (payload, vectors) = (record.payload, record.vectors);
                 out.hit(&ScoredPoint {
@@ -476,7 +468,7 @@ impl Portions {
                     ..hits[at].clone()
                 });
             }
-            Found::Records(records) => {
+            Found::Page(records, _) => {
                 record.order_value = records[at].order_value;
                 out.record(&record);
             }
