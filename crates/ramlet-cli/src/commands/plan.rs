@@ -14,6 +14,7 @@ use ramlet_io::system::machine;
 use ramlet_io::{Backend, open_best};
 
 use crate::args::{self, PlanArgs};
+use crate::commands::stairs::told_apart;
 use crate::output::{self, note};
 use crate::serve_settings::data_directory;
 use crate::serving::profile;
@@ -232,13 +233,7 @@ fn staircase(out: &mut String, plan: &Plan, ram_bytes: u64, disk: &dyn Fn(&Step)
     );
     let usable = |step: &&Step| step.chosen || ram_bytes == 0 || step.memory_bytes_min <= ram_bytes;
     let memory = |step: &Step| megabytes(step.memory_bytes_min, true).replace(' ', "");
-    let mut steps = plan.steps.iter().filter(usable).peekable();
-    while let Some(step) = steps.next() {
-        // Of steps that are told alike, the last: so much memory has all of them.
-        let is_last = steps.peek().is_none_or(|next| memory(next) != memory(step));
-        if !is_last && !step.chosen {
-            continue;
-        }
+    for step in told_apart(plan.steps.iter().filter(usable), memory, |step| step.chosen) {
         let _ = writeln!(
             out,
             "{:<9}{:<6}{:<27}{:>8}{:>8}{:>11}{:>8}{}",

@@ -10,6 +10,24 @@ pub fn of_server(api: &Api) -> Option<String> {
     told(&plan)
 }
 
+/// Of steps whose memory is told alike, the last: so much memory has all of them. Those that are `kept` stay beside it.
+pub fn told_apart<'s, S: 's>(
+    steps: impl Iterator<Item = &'s S>,
+    memory: impl Fn(&S) -> String,
+    kept: impl Fn(&S) -> bool,
+) -> impl Iterator<Item = &'s S> {
+    let mut steps = steps.peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let step = steps.next()?;
+            let is_last = steps.peek().is_none_or(|next| memory(next) != memory(step));
+            if is_last || kept(step) {
+                return Some(step);
+            }
+        }
+    })
+}
+
 fn told(plan: &Value) -> Option<String> {
     let steps = plan["steps"].as_array().filter(|steps| steps.len() > 1)?;
     let disk = plan["disk_bytes"].as_f64().unwrap_or(0.0);
@@ -24,13 +42,7 @@ fn told(plan: &Value) -> Option<String> {
         let bytes = step["memory_bytes_min"].as_f64().unwrap_or(0.0);
         format!("{:.0}MB", (bytes / 1e6).ceil())
     };
-    let mut steps = steps.iter().peekable();
-    while let Some(step) = steps.next() {
-        // Of steps that are told alike, the last: so much memory has all of them.
-        let is_last = steps.peek().is_none_or(|next| memory(next) != memory(step));
-        if !is_last && step["here"] != true {
-            continue;
-        }
+    for step in told_apart(steps.iter(), memory, |step| step["here"] == true) {
         let figure = |name: &str| step[name].as_f64().unwrap_or(0.0);
         // As in `ramlet plan`: where rows are read in sequence, their bytes.
         let reads = match figure("scan_bytes_per_query") {
