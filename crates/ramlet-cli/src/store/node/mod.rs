@@ -555,8 +555,8 @@ impl NodeLog {
 
     /// Says that this node lives, looks at the others, and whether it still owns the log.
     fn beat(&self) {
-        self.measure();
         let (mut said, mut looked, mut seen) = (None::<(Role, Instant)>, None::<Instant>, 0);
+        let mut measured = None::<Instant>;
         let (begun, mut moved) = (Instant::now(), (0, Instant::now()));
         while !self.is_stopped() {
             let (role, slot) = {
@@ -568,6 +568,11 @@ impl NodeLog {
             }
             if role == Role::Writer {
                 self.check_ownership();
+            }
+            // Before the first card, and then as often as others are looked at: all files of the directory are listed.
+            if measured.is_none_or(|at| at.elapsed() >= self.rhythm.looks()) {
+                measured = Some(Instant::now());
+                self.measure();
             }
             let is_due = said.is_none_or(|(before, at)| {
                 // Whoever writes is heard.
@@ -592,7 +597,6 @@ impl NodeLog {
                 if let Err(e) = self.look_at_peers(role) {
                     tracing::debug!("{e}");
                 }
-                self.measure();
             }
             self.pause(WRITER_POLL.min(self.rhythm.beat() / 2), &mut seen);
         }
