@@ -144,17 +144,21 @@ impl AppendRegion {
         if len == 0 {
             return &[];
         }
-        let chunk = self.shared.chunk(span.chunk).expect("a span of this region");
+        let committed = self.committed(span.chunk);
+        let item = committed.get(offset..offset + len);
+        item.unwrap_or_else(|| {
+            let len = committed.len();
+            panic!("{span:?} reaches beyond the {len} bytes of its chunk")
+        })
+    }
+
+    /// What is written of a chunk by now, for who looks at many items of it. Panics on a chunk that nothing is in.
+    pub fn committed(&self, chunk: u32) -> &[u8] {
+        let chunk = self.shared.chunk(chunk).expect("a span of this region");
         let committed = chunk.committed.load(Ordering::Acquire);
-        assert!(
-            offset + len <= committed,
-            "{span:?} reaches beyond the {committed} bytes of its chunk"
-        );
-        // SAFETY: both offset and end lie within the mapping, which lives as long as `self`.
-        let start = unsafe { chunk.buf.as_raw().add(offset) };
-        // SAFETY: committed bytes are initialised, and the appender never writes below `committed` again;
-        // the Acquire above saw its Release, so the bytes are visible.
-        unsafe { std::slice::from_raw_parts(start, len) }
+        // SAFETY: committed bytes lie within the mapping, which lives as long as `self`. They are initialised, and the appender never writes below
+        // `committed` again; the Acquire above saw its Release, so they are visible.
+        unsafe { std::slice::from_raw_parts(chunk.buf.as_raw(), committed) }
     }
 
     /// Bytes of a chunk: those asked for, in whole pages of this machine.

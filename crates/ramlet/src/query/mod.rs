@@ -357,15 +357,17 @@ fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scratch: &mut
     };
     let slot = context.field.slot;
     let sparse = scratch.query.sparse().is_some();
-    for number in view.live_rows() {
-        let row = view.memtable.row(number);
-        let Some(bytes) = row.vector(slot) else { continue };
+    for (number, bytes) in view.live_vectors(slot) {
         let distance = scratch.query.distance_of_row(bytes);
         found.rows_scored += 1;
         if sparse && distance == f32::INFINITY {
             continue;
         }
-        if scratch.top.would_enter(distance, number) && context.excluded.binary_search(&row.id).is_err() {
+        if !scratch.top.would_enter(distance, number) {
+            continue;
+        }
+        let row = view.memtable.row(number);
+        if context.excluded.binary_search(&row.id).is_err() {
             found.rows_checked += 1;
             if context.filter.is_none_or(|filter| filter.matches(&row)) {
                 scratch.top.push(distance, number);

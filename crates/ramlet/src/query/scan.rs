@@ -85,11 +85,14 @@ fn scan_segment(
 fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scorer: &Scorer, top: &mut TopK) -> u64 {
     let slot = context.field.slot;
     let mut scored = 0;
-    for number in view.live_rows() {
+    let takes_all = context.excluded.is_empty() && context.filter.is_none();
+    let wanted = |number: u32| {
         let row = view.memtable.row(number);
-        let Some(bytes) = row.vector(slot) else { continue };
-        let wanted = context.excluded.binary_search(&row.id).is_err();
-        if wanted && context.filter.is_none_or(|filter| filter.matches(&row)) {
+        let is_excluded = context.excluded.binary_search(&row.id).is_ok();
+        !is_excluded && context.filter.is_none_or(|filter| filter.matches(&row))
+    };
+    for (number, bytes) in view.live_vectors(slot) {
+        if takes_all || wanted(number) {
             scored += 1;
             top.push(scorer.distance(bytes), number);
         }

@@ -36,6 +36,7 @@ const HEADER: usize = 48;
 const ENTRY: usize = 16;
 /// Rows compared in RAM in the time of one that comes from disk in sequence: .05 and .2 us.
 const ROWS_PER_ROW_READ: u64 = 4;
+const NO_CHUNK: u32 = u32::MAX;
 /// The id had no row before.
 const NO_ROW: u32 = u32::MAX;
 const ENTRIES_PER_CHUNK: u32 = (MEMTABLE_CHUNK_BYTES / ENTRY) as u32;
@@ -108,7 +109,10 @@ pub struct MemtableRow<'a> {
 impl<'a> MemtableRow<'a> {
     /// The encoded row of the vector in a slot.
     pub fn vector(&self, slot: u16) -> Option<&'a [u8]> {
-        let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
+        self.vector_at(self.schema.vectors.iter().position(|v| v.slot == slot)?)
+    }
+
+    fn vector_at(&self, index: usize) -> Option<&'a [u8]> {
         if !self.has_index(index) {
             return None;
         }
@@ -157,6 +161,40 @@ impl<'a> MemtableRow<'a> {
     pub fn has_vector_named(&self, name: &str) -> bool {
         let index = self.schema.vectors.iter().position(|v| v.name == name);
         index.is_some_and(|index| self.has_index(index))
+    }
+}
+
+/// The vectors of one slot, for a scan of all rows.
+struct RowVectors<'a> {
+    memtable: &'a Memtable,
+    /// In the schema.
+    index: usize,
+    /// Bytes of each, where they begin their rows and have a fixed length.
+    first: Option<usize>,
+    /// The chunk that the last row's entry was in, and the one that the row was in.
+    entries: (u32, &'a [u8]),
+    rows: (u32, &'a [u8]),
+}
+
+impl<'a> RowVectors<'a> {
+    fn get(&mut self, row: u32) -> Option<&'a [u8]> {
+        let Some(len) = self.first else {
+            return self.memtable.row(row).vector_at(self.index);
+        };
+        let chunk = row / ENTRIES_PER_CHUNK;
+        if self.entries.0 != chunk {
+            self.entries = (chunk, self.memtable.directory.committed(chunk));
+        }
+        let entry = &self.entries.1[(row % ENTRIES_PER_CHUNK) as usize * ENTRY..][..ENTRY];
+        let number = |i: usize| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes"));
+        let (chunk, offset) = (number(0), number(1) as usize);
+        if self.rows.0 != chunk {
+            self.rows = (chunk, self.memtable.rows.committed(chunk));
+        }
+        let row = &self.rows.1[offset..];
+        let presence = u64::from_le_bytes(row[32..40].try_into().expect("8 bytes"));
+        let is_there = (presence & !self.memtable.gone.load(Ordering::Relaxed)) >> self.index & 1 == 1;
+        is_there.then(|| &row[HEADER..][..len])
     }
 }
 
@@ -400,6 +438,17 @@ impl Memtable {
         }
     }
 
+    fn vectors(&self, slot: u16) -> Option<RowVectors<'_>> {
+        let index = self.schema.vectors.iter().position(|v| v.slot == slot)?;
+        Some(RowVectors {
+            memtable: self,
+            index,
+            first: self.schema.vectors[index].fixed_bytes().filter(|_| index == 0),
+            entries: (NO_CHUNK, &[]),
+            rows: (NO_CHUNK, &[]),
+        })
+    }
+
     /// Bytes of its arenas.
     pub fn bytes(&self) -> u64 {
         self.rows.bytes_reserved() + self.directory.bytes_reserved() + self.lists.bytes()
@@ -526,6 +575,13 @@ impl MemtableView {
     /// Rows that are there, ascending.
     pub fn live_rows(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.len).filter(|&row| !self.deletes.contains(row))
+    }
+
+    /// The encoded vectors of a slot, of rows that are there and have one, ascending. The rest of a row isn't looked at.
+    pub fn live_vectors(&self, slot: u16) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut vectors = self.memtable.vectors(slot);
+        self.live_rows()
+            .filter_map(move |row| Some((row, vectors.as_mut()?.get(row)?)))
     }
 
     pub fn live(&self) -> u32 {

@@ -689,3 +689,43 @@ fn a_collection_without_vectors() {
         (0, 0)
     );
 }
+
+/// Rows of a memtable lie in pieces: more than one of each kind is looked at here.
+#[test]
+fn rows_that_were_just_written_are_all_compared() {
+    const ROWS: u64 = 10_000;
+    let engine = open(Arc::new(RamStorage::new(None)));
+    engine
+        .create_collection("c", config(DIM, Distance::Dot))
+        .expect("creates");
+    let collection = engine.collection("c").expect("is there");
+    let mut rng = Rng(7);
+    let vectors: Vec<Vec<f32>> = (0..ROWS).map(|_| rng.vector(DIM)).collect();
+    for (first, some) in (0..).step_by(1_000).zip(vectors.chunks(1_000)) {
+        let points = (first..).zip(some).map(|(id, v)| point(id, v.clone(), ""));
+        collection.update(upsert(points.collect())).expect("upserts");
+    }
+    let gone: Vec<u64> = (0..ROWS).step_by(7).collect();
+    collection.update(delete(&gone)).expect("deletes");
+    assert_eq!(collection.info().segments_count, 1, "all are in the memtable");
+    let mut scratch = engine.scratch().expect("memory");
+    for _ in 0..20 {
+        let query = rng.vector(DIM);
+        let score = |id: u64| {
+            let of = &vectors[id as usize];
+            of.iter().zip(&query).map(|(a, b)| a * b).sum::<f32>()
+        };
+        let mut expected: Vec<u64> = (0..ROWS).filter(|id| id % 7 != 0).collect();
+        expected.sort_by(|a, b| score(*b).total_cmp(&score(*a)));
+        let expected: Vec<f32> = expected[..10].iter().map(|id| score(*id)).collect();
+        // Of the search itself, and of the one that scores every row.
+        for exact in [false, true] {
+            let mut request = search_request(query.clone(), 10);
+            request.params.exact = exact;
+            let found = collection.search(&request, &mut scratch).expect("searches").hits;
+            let found: Vec<f32> = found.iter().map(|hit| hit.score).collect();
+            let differs = found.iter().zip(&expected).any(|(a, b)| (a - b).abs() > 1e-5);
+            assert!(found.len() == 10 && !differs, "{found:?}, {expected:?}");
+        }
+    }
+}
