@@ -24,6 +24,9 @@ struct Coefficients {
     probe_product: f64,
     /// A row, beside its code's sum: bounds, comparison.
     sieve: f64,
+    /// A row without an index, beside its numbers, in a segment (3.5) or just written (7.5): 3,000 to 60,000 rows of 32 and 100
+    /// dimensions, records/2026-11-30-epyc-2core/flat.txt.
+    row: f64,
     /// A row looked at with all bits, beside its planes: fetched from afar, bounds, lists.
     refine: f64,
     /// A node of the graph that was read: checked, its neighbours sorted in.
@@ -44,6 +47,7 @@ const COST: Coefficients = Coefficients {
     probe_signs: 200.0,
     probe_product: 380.0,
     sieve: 1.3,
+    row: 5.5,
     refine: 70.0,
     node: 5_500.0,
     neighbour: 3.0,
@@ -180,7 +184,8 @@ fn compute_us(spec: &Spec, machine: &Machine, work: Work, counts: &Counts) -> f6
     };
     let scanned = counts.rows_scanned;
     let looked = match work {
-        Work::Flat | Work::Rows => scanned * (exact + COST.sieve * slower),
+        Work::Flat => scanned * (exact + COST.row * slower),
+        Work::Rows => scanned * (exact + COST.sieve * slower),
         Work::Signs { planes } => {
             let extended = match planes {
                 // By their vectors.
