@@ -8,8 +8,8 @@
 
 Each cell is a server in a cgroup of exactly its budget, an empty data directory, `ramlet import --wait` and searches of one client a search thread.
 DIR keeps the made-up sets. A line tells what differs: the kind of index, codes, disk (20 %), RAM (5 % and 1 MB), reads a query (10 % and one
-read), recall (.02 below the target), status. Speed is told beside what is planned over HTTP; other work on the machine weighs on it, so it is judged
-with --speed alone. Lines in which more memory is slower than less are marked too. Ends with 1 where a line differs.
+read), recall (.02 below the target), status. Where rows are read in sequence their bytes count, not the reads. Speed is told beside what is planned over HTTP; other work on the
+machine weighs on it, so it is judged with --speed alone. Lines in which more memory is slower than less are marked too. Ends with 1 where a line differs.
 """
 
 import argparse
@@ -35,6 +35,7 @@ DIMS = [32, 100, 384, 768, 1_024, 1_536, 4_096]
 MEMORY = [16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 135, 192, 256, 384, 512]
 ELEMENTS = {"f32": ("float32", 4), "f16": ("float16", 2), "u8": ("uint8", 1)}
 SLOWER = 0.85
+CONNECTIONS = 16
 # What lies in the write buffer yet.
 LAST_SEGMENT = 1_000_000
 
@@ -60,6 +61,19 @@ def made(work, points, dims, element):
     return prefix, Path(f"{prefix}.{'u8bin' if stored == 'u8' else 'fbin'}")
 
 
+def profile(work):
+    """The machine's figures, measured once: a server that finds none measures ten seconds after its start, in the midst of the searches."""
+    path = work / "machine.json"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=work) as directory, Server(Path(directory) / "data", memory="135MB") as server:
+            measured = server.data / "machine.json"
+            while not measured.exists():
+                time.sleep(0.5)
+            time.sleep(0.5)
+            path.write_bytes(measured.read_bytes())
+    return path
+
+
 def settled(http, seconds=900):
     still, before, end = 0, None, time.monotonic() + seconds
     while time.monotonic() < end:
@@ -76,23 +90,25 @@ def settled(http, seconds=900):
 
 
 def counted(server):
-    """Searches and their reads since the start."""
+    """Searches, their reads and the bytes of these since the start."""
     with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
         text = answer.read().decode()
-    names = ("ramlet_searches_total", "ramlet_search_reads_total")
+    names = ("ramlet_searches_total", "ramlet_search_reads_total", "ramlet_search_read_bytes_total")
     return [int(re.search(rf"^{name} (\d+)$", text, re.MULTILINE).group(1)) for name in names]
 
 
-def searched(server, prefix, dims, seconds, connections):
-    """Figures of searches with the default effort, after as many that fill the caches."""
+def searched(server, prefix, dims, seconds):
+    """Figures of searches with the default effort, after as many that fill the caches. One connection a thread would measure how long threads
+    sleep: more are open at once."""
     out = server.data.parent / "search.json"
     command = [binary(), "bench", "search", "--url", server.url, "--collection", C, "--data", prefix, "--dims", dims, "--ef", "default", "--queries", 300]
-    command += ["--seconds", seconds, "--connections", connections, "--pid", server.process.pid, "--json", out]
+    command += ["--seconds", seconds, "--connections", CONNECTIONS, "--pid", server.process.pid, "--json", out]
     run(*command)
     before = counted(server)
     run(*command)
-    searches, reads = (now - then for now, then in zip(counted(server), before, strict=True))
-    return json.loads(out.read_text())["results"]["runs"][0] | {"reads_per_query": reads / searches}
+    searches, reads, read = (now - then for now, then in zip(counted(server), before, strict=True))
+    figures = {"reads_per_query": reads / searches, "read_bytes_per_query": read / searches}
+    return json.loads(out.read_text())["results"]["runs"][0] | figures
 
 
 def built_parts(http):
@@ -123,6 +139,8 @@ class Cell:
         datatype = ELEMENTS[self.element][0]
         with tempfile.TemporaryDirectory(dir=work) as directory, MemoryCgroup(self.memory * 1_000_000) as group:
             server = Server(Path(directory) / "data", memory=f"{self.memory}MB", cgroup=group)
+            server.data.mkdir()
+            (server.data / "machine.json").write_bytes(profile(work).read_bytes())
             with server:
                 http = server.http(timeout=300)
                 asked = {"points": self.points, "dims": self.dims, "element": datatype, "metric": metric}
@@ -133,13 +151,15 @@ class Cell:
                 run(binary(), "import", base, "--collection", C, "--url", server.url)
                 info = settled(http)
                 self.figures["load_s"] = round(time.monotonic() - started, 1)
-                run_figures = searched(server, prefix, self.dims, seconds, answer["plan"]["search_threads"])
+                run_figures = searched(server, prefix, self.dims, seconds)
                 self.compare(answer["plan"], info, built_parts(http), run_figures, http.result("GET", "/issues")["issues"], with_speed)
                 self.judge("OOM kill", group.oom_kills() == 0)
                 http.close()
 
     def compare(self, plan, info, parts, run, issues, with_speed):
-        self.judge(f"status {info['status']}", info["status"] == "green" and issues == [])
+        # That the budget is small for these points is true of the smallest.
+        others = [issue["code"] for issue in issues if issue["code"] != "BUDGET_TOO_SMALL"]
+        self.judge(f"status {info['status']} {others}", info["status"] == "green" and others == [])
         kinds = {part["kind"] for part in parts}
         # Few points may still lie in the write buffer, which is searched as rows without an index are.
         in_buffer = plan["index"] == "flat" and not kinds
@@ -154,8 +174,13 @@ class Cell:
         self.judge(f"disk {disk[0] / 1e6:.1f} planned, {disk[1] / 1e6:.1f} MB", in_buffer or near(disk[1], disk[0], 0.2, LAST_SEGMENT))
         self.judge(f"RAM {ram[0] / 1e6:.2f} planned, {ram[1] / 1e6:.2f} MB", in_buffer or near(ram[1], ram[0], 0.05, LAST_SEGMENT))
         self.judge(f"recall {run['recall']:.3f}", run["recall"] >= 0.93)
-        reads = run["reads_per_query"]
-        self.judge(f"reads {plan['reads_per_query']:.1f} planned, {reads:.1f}", near(reads, plan["reads_per_query"], 0.1, 1.0))
+        reads, scanned = run["reads_per_query"], plan["scan_bytes_per_query"]
+        if scanned:
+            # Reads of a scan are as long as its buffers: their bytes are planned.
+            read = run["read_bytes_per_query"] - 4096 * plan["reads_per_query"]
+            self.judge(f"{scanned / 1e6:.1f} MB scanned planned, {read / 1e6:.1f}", near(read, scanned, 0.1, LAST_SEGMENT))
+        else:
+            self.judge(f"reads {plan['reads_per_query']:.1f} planned, {reads:.1f}", near(reads, plan["reads_per_query"], 0.1, 1.0))
         if with_speed:
             self.judge(f"{plan['qps']:.0f} planned, {run['queries_per_s']:.0f} queries/s", near(run["queries_per_s"], plan["qps"], 0.3))
         self.figures |= {
