@@ -314,13 +314,8 @@ impl Engine {
                 Ok(collection) => self.names().insert(name, &entry.id, collection),
                 // What others hold isn't lacking: it finds room once they have made way.
                 Err(e) if e.is_shortage() && self.has_loaded() => break,
-                Err(e) if e.is_shortage() => {
-                    let what = format!(
-                        "{}. Give more memory to open it, or start without it (`--skip-collection {name}`)",
-                        e.fact()
-                    );
-                    return Err(Error::new(e.kind(), what).at(name));
-                }
+                // Of disk and descriptors none gets more.
+                Err(e) if e.is_shortage() && !e.is_over_budget() => return Err(e.at(name)),
                 Err(e) => {
                     let closed = self.close_damaged(entry, e);
                     self.names().closed.insert(name.clone(), closed);

@@ -92,7 +92,7 @@ impl Error {
     pub fn is_full(&self) -> bool {
         matches!(self.kind, ErrorKind::DiskFull | ErrorKind::NoDescriptors)
     }
-    /// Whether a collection couldn't be opened for want of what all share: then the start fails, as another budget, or room, will do.
+    /// Whether a collection couldn't be opened for want of what all share: another budget, or room, will do.
     pub fn is_shortage(&self) -> bool {
         self.is_over_budget() || self.is_full() || self.kind == ErrorKind::Closed
     }

@@ -56,9 +56,16 @@ fn of_one(app: &App, name: &str, all: &mut Vec<Issue>) -> u64 {
     let collection = match app.engine.collection_in_ram(name) {
         Some(Ok(collection)) => collection,
         Some(Err(e)) if e.kind() == ErrorKind::CollectionClosed => {
-            let solution = by_hand(
-                "`ramlet check` reports the damage; delete the collection, or restore it from a snapshot",
-            );
+            let closed = app.engine.closed_collections();
+            let is_too_large = closed
+                .iter()
+                .any(|(closed, why)| closed == name && why.is_over_budget());
+            let solution = by_hand(match is_too_large {
+                true => "start the server with more --memory",
+                false => {
+                    "`ramlet check` reports the damage; delete the collection, or restore it from a snapshot"
+                }
+            });
             all.push(Issue::new("COLLECTION_CLOSED", name, e.to_string(), solution));
             return 0;
         }

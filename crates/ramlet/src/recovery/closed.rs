@@ -33,8 +33,20 @@ impl ClosedCollection {
         &self.why
     }
 
+    /// Whether it wants more memory than there is, and nothing else.
+    pub fn is_too_large(&self) -> bool {
+        self.why.is_over_budget()
+    }
+
     /// What whoever asks for it is told (503).
     pub fn error(&self, name: &str) -> Error {
+        if self.is_too_large() {
+            let what = format!(
+                "collection `{name}` doesn't fit into this budget: {}. Its files are sound, and nothing writes to them: start with more --memory to open it",
+                self.why.fact()
+            );
+            return Error::new(ErrorKind::CollectionClosed, what);
+        }
         let what = format!(
             "collection `{name}` could not be opened at the start: {}. Nothing writes to its files ({}). `ramlet check` tells more, `ramlet salvage` \
              writes what can be read as a snapshot; a restart tries again; it can be deleted, or restored from a snapshot",

@@ -77,6 +77,50 @@ fn a_panic_while_a_log_is_replayed_closes_one_collection() {
 }
 
 #[test]
+fn one_that_wants_more_memory_than_there_is_keeps_no_other_closed() {
+    let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
+    let given = options(64 * MB);
+    let ledger = given.ledger.clone();
+    let engine = Engine::open(storage.clone(), given).expect("opens");
+    fill(&engine, "a-large", 20_000);
+    fill(&engine, "b-small", 10);
+    engine.collection("a-large").unwrap().flush().expect("flushes");
+    let report = ledger.report();
+    let metadata = report.iter().find(|one| one.name == "segment metadata").unwrap();
+    let (all, cap) = (metadata.used, metadata.cap);
+    engine.close();
+    drop(engine);
+
+    let given = options(64 * MB);
+    let others = given.ledger.keeper("segment metadata", cap);
+    let taken = others.reserve(cap - all / 2).expect("it is free");
+    let engine = Engine::open(storage.clone(), given).expect("opens");
+    let points = |name| engine.collection(name).map(|found| found.info().points_count);
+    assert_eq!(points("b-small").expect("is open"), 10);
+    let refused = points("a-large").expect_err("is closed");
+    assert_eq!(refused.kind(), ErrorKind::CollectionClosed);
+    let told = refused.to_string();
+    assert!(
+        told.contains("doesn't fit into this budget") && told.contains("more --memory"),
+        "{told}"
+    );
+    let info = engine.collection_info("a-large").expect("is listed");
+    assert_eq!(info.status, CollectionStatus::Red);
+    let closed = engine.closed_collections();
+    assert!(
+        matches!(&closed[..], [(name, why)] if name == "a-large" && why.is_over_budget()),
+        "{closed:?}"
+    );
+    engine.close();
+    drop((engine, taken));
+
+    let engine = open(storage);
+    let points = |name| engine.collection(name).unwrap().info().points_count;
+    assert_eq!((points("a-large"), points("b-small")), (20_000, 10));
+    engine.close();
+}
+
+#[test]
 fn what_an_older_manifest_does_not_name_stays_where_it_cannot_be_opened() {
     let storage: Arc<dyn Storage> = Arc::new(RamStorage::new(None));
     let engine = Engine::open(storage.clone(), options(64 * MB)).expect("opens");
