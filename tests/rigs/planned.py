@@ -6,10 +6,11 @@
     tests/rigs/planned.py --work DIR --all --bytes-max 20000000000    the whole grid: days
     tests/rigs/planned.py --work DIR --minutes 20 --seed 3            as many cells, drawn at random, as fit into 20 minutes
 
-Each cell is a server in a cgroup of exactly its budget, an empty data directory, `ramlet import --wait` and searches of one client a search thread.
+Each cell is a server in a cgroup of exactly its budget, an empty data directory, `ramlet import` and searches over 16 connections.
 DIR keeps the made-up sets. A line tells what differs: the kind of index, codes, disk (20 %), RAM (5 % and 1 MB), reads a query (10 % and one
-read), recall (.02 below the target), status. Where rows are read in sequence their bytes count, not the reads. Speed is told beside what is planned over HTTP; other work on the
-machine weighs on it, so it is judged with --speed alone. Lines in which more memory is slower than less are marked too. Ends with 1 where a line differs.
+read), recall (.02 below the target), status. Where rows are read in sequence their bytes count, not the reads. Speed is told beside what is
+planned over HTTP; other work on the machine weighs on it, so it is judged with --speed alone. Lines in which more memory is slower than less
+are marked too. Ends with 1 where a line differs.
 """
 
 import argparse
