@@ -1,5 +1,7 @@
 //! Merges: choosing segments, checking the disk space, and merging.
 
+use std::cell::Cell;
+
 use ramlet_format::component::Component;
 
 use super::cache_fill::{fill, is_warm, kept_whole};
@@ -366,15 +368,22 @@ fn possible(views: Vec<SegmentView>, may: May<'_>) -> Vec<SegmentView> {
 /// Those of the candidates that the disk has room for, with what is made of them. `DiskFull` when there are some and it has
 /// room for none.
 fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<SegmentView>> {
-    let wanted = chosen(core, writer, moment, &|_| true);
-    if wanted.is_empty() {
-        return Ok(wanted);
+    if chosen(core, writer, moment, &|_| true).is_empty() {
+        return Ok(Vec::new());
     }
     let free = core.file_context.storage.free_bytes()?;
-    let needed = |views: &[SegmentView]| disk_needed(views) + copies_needed(writer, views);
-    let views = chosen(core, writer, moment, &|views| needed(views) <= free);
-    if views.is_empty() {
-        let needed = needed(&wanted);
+    // What is too large is noted while it is chosen: memory that comes and goes decides which segments lack an index, so a
+    // second choice may find none for another reason than the disk.
+    let too_large = Cell::new(None);
+    let fits = |views: &[SegmentView]| {
+        let needed = disk_needed(views) + copies_needed(writer, views);
+        if needed > free {
+            too_large.set(too_large.get().or(Some(needed)));
+        }
+        needed <= free
+    };
+    let views = chosen(core, writer, moment, &fits);
+    if let (true, Some(needed)) = (views.is_empty(), too_large.get()) {
         let what = format!(
             "merging segments needs {} of free disk, but {} are free: delete data or enlarge the disk",
             megabytes(needed),

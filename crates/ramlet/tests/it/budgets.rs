@@ -249,6 +249,31 @@ fn an_index_that_is_refused_again_is_tried_until_it_is_built() {
     tight.engine.close();
 }
 
+#[test]
+fn memory_that_is_taken_while_a_merge_is_chosen_is_no_full_disk() {
+    let ledger = Arc::new(OnceLock::<Arc<Ledger>>::new());
+    let holding = Arc::new(Mutex::new((0, None::<Reservation>)));
+    let (of, hold) = (ledger.clone(), holding.clone());
+    // A segment lacks its index and there is memory for one; others take that while the disk is asked for its room.
+    let tight = tight("taken", move |op, _| {
+        let Some(ledger) = of.get().filter(|_| op == "free") else {
+            return;
+        };
+        let mut hold = hold.lock().expect("never poisoned");
+        if hold.1.is_none() {
+            *hold = (hold.0 + 1, Some(hold_most(ledger)));
+        }
+    });
+    let held = hold_most(tight.engine.ledger());
+    tight.collection.flush().expect("flushes");
+    assert_eq!(tight.settled(), WITHOUT);
+    assert!(ledger.set(tight.engine.ledger().clone()).is_ok(), "once");
+    drop(held);
+    assert_eq!(tight.settled(), WITHOUT);
+    assert!(holding.lock().expect("never poisoned").0 > 0, "it was taken");
+    tight.engine.close();
+}
+
 /// In 32 MB no index of such vectors can be built.
 #[test]
 fn points_that_could_have_no_index_are_refused() {

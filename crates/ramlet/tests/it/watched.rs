@@ -164,6 +164,7 @@ impl Storage for Watched {
         self.storage.lock()
     }
     fn free_bytes(&self) -> Result<u64> {
+        self.tell("free", "");
         self.storage.free_bytes()
     }
     fn reader(&self, _depth: usize) -> Result<Box<dyn BatchReader>> {
