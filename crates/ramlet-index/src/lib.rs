@@ -56,5 +56,6 @@ pub use sparse::{SparseRow, sparse_distance};
 pub use topk::{Hit, TopK};
 pub use vector::{NotFinite, decode_row, encode_row, validate};
 pub use vector_index::{
-    CodesWanted, EFFORT_DEFAULT, Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex,
+    CodesWanted, EFFORT_DEFAULT, Effort, IndexSearchParams, Measured, MeasuredAgain, Measures, MemoryUse,
+    VectorIndex,
 };

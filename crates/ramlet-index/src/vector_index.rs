@@ -6,7 +6,7 @@ use crate::centroids::SeedCentroids;
 use crate::error::Result;
 use crate::quant::Epsilon;
 use crate::report::{IndexReport, PartUse};
-use crate::search::calibration::Calibration;
+use crate::search::calibration::{Calibration, DEPTHS};
 use crate::search::scratch::IndexScratch;
 use crate::{Allowed, Query, SparseRow, TopK};
 
@@ -66,6 +66,16 @@ pub struct MemoryUse {
     pub disk_bytes: u64,
 }
 
+/// Queries that an index is measured on: users' first, then as many rows at most.
+#[derive(Clone, Copy)]
+pub struct Measures<'q> {
+    pub users: usize,
+    pub all: usize,
+    /// So many are compared with all rows in a pass.
+    pub at_once: usize,
+    pub nth: &'q dyn Fn(usize) -> Measured,
+}
+
 /// A query that an index is measured on.
 #[derive(Clone, Debug)]
 pub struct Measured {
@@ -86,6 +96,9 @@ pub struct MeasuredAgain {
 
 impl MeasuredAgain {
     pub const WANTED: usize = 10;
+
+    /// Bytes that the numbers of one query take, at most.
+    pub const NEAREST_BYTES_MAX: usize = size_of::<Vec<u32>>() + DEPTHS[1] * size_of::<u32>();
 }
 
 /// An index over the vectors of one segment. Immutable; shared by all search threads.
@@ -151,10 +164,10 @@ pub trait VectorIndex: Send + Sync {
         None
     }
 
-    /// Measures recall by effort again, on queries of users, and behind them on rows. Reads all rows. `None`: this index has nothing to measure.
+    /// Measures recall by effort again. Reads all rows in each pass. `None`: this index has nothing to measure.
     fn measure_again(
         &self,
-        _queries: &[Measured],
+        _queries: &Measures<'_>,
         _scratch: &mut IndexScratch,
         _io: &mut IoContext,
     ) -> Result<Option<MeasuredAgain>> {

@@ -150,25 +150,44 @@ pub(super) fn measure(
     metric: Metric,
     distances_of_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
 ) -> Calibration {
-    let clusters = ranked.count();
-    let mut distances = vec![0.0f32; clusters];
-    let mut thresholds = ProbeThresholds::new(
-        clusters,
-        held_out.len(),
-        super_centroids::less_than_mean(ranked, metric),
-    );
-    for held_out in held_out {
-        let less = distances_of_all(&held_out.query, &mut distances);
-        held_out.add_to(&mut thresholds, &distances, less);
-    }
-    measured(thresholds)
+    let mut measuring = Measuring::new(held_out.len(), ranked, metric);
+    measuring.add(held_out, distances_of_all);
+    measuring.calibration()
 }
 
-fn measured(mut thresholds: ProbeThresholds) -> Calibration {
-    let far = thresholds.far();
-    Calibration {
-        points: thresholds.points(),
-        far,
-        ..Calibration::default()
+/// What is measured of some queries after others.
+pub(super) struct Measuring {
+    distances: Vec<f32>,
+    thresholds: ProbeThresholds,
+}
+
+impl Measuring {
+    pub(super) fn new(queries: usize, ranked: &Ranked<'_>, metric: Metric) -> Measuring {
+        let clusters = ranked.count();
+        let less = super_centroids::less_than_mean(ranked, metric);
+        Measuring {
+            distances: vec![0.0; clusters],
+            thresholds: ProbeThresholds::new(clusters, queries, less),
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        held_out: &mut [HeldOut],
+        distances_of_all: &mut dyn FnMut(&Query, &mut [f32]) -> f32,
+    ) {
+        for held_out in held_out {
+            let less = distances_of_all(&held_out.query, &mut self.distances);
+            held_out.add_to(&mut self.thresholds, &self.distances, less);
+        }
+    }
+
+    pub(super) fn calibration(mut self) -> Calibration {
+        let far = self.thresholds.far();
+        Calibration {
+            points: self.thresholds.points(),
+            far,
+            ..Calibration::default()
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::search::calibration::{ALL_SUPER_CENTROIDS, Rule};
 use crate::search::rounds::Rounds;
 use crate::search::scratch::IndexScratch;
 use crate::search::search_stats::SearchStats;
-use crate::vector_index::{Effort, IndexSearchParams, Measured, MeasuredAgain, MemoryUse, VectorIndex};
+use crate::vector_index::{Effort, IndexSearchParams, MeasuredAgain, Measures, MemoryUse, VectorIndex};
 use crate::{Allowed, Query, TopK};
 
 /// The clusters of so many of the nearest super-centroids, or all, each with how far it is, after making the query ready for that.
@@ -343,7 +343,7 @@ impl VectorIndex for Ivf {
 
     fn measure_again(
         &self,
-        queries: &[Measured],
+        queries: &Measures<'_>,
         scratch: &mut IndexScratch,
         io: &mut IoContext,
     ) -> Result<Option<MeasuredAgain>> {

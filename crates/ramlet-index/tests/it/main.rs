@@ -7,6 +7,7 @@ mod deep;
 mod depth;
 mod disk;
 mod kth_distance;
+mod measured_again;
 mod random;
 mod sq8_rows;
 mod super_centroids;

@@ -1,6 +1,6 @@
 //! Measures indexes again on real queries, and finds the effort with which these reach the target recall.
 //!
-//! One pass over the rows finds the queries' true neighbours, and how many clusters hold them. What codes lose, and the rules by which
+//! A pass over the rows finds the queries' true neighbours, and how many clusters hold them. What codes lose, and the rules by which
 //! clusters are left out, nobody can tell from that: so the queries are searched for as users' searches do it, with more and
 //! more effort, until they find enough.
 //!
@@ -10,13 +10,14 @@
 use std::sync::Arc;
 
 use ramlet_index::{
-    Allowed, IndexSearchParams, Ivf, LOST_BY_QUERIES, Measured, MeasuredAgain, Query, TopK, decode_row,
+    Allowed, IndexSearchParams, Ivf, LOST_BY_QUERIES, Measured, MeasuredAgain, Measures, Query, TopK,
+    decode_row,
 };
 
 use super::{begin, commit};
 use crate::error::Result;
 use crate::read::lookup::Lookup;
-use crate::recall::query_sample::{KEPT, QuerySample, mean_and_error};
+use crate::recall::query_sample::{HalfVector, KEPT, QuerySample, mean_and_error};
 use crate::schema::VectorField;
 use crate::segment::{
     RECALL, Segment, SegmentView, VectorColumn, calibration_of, note_calibration, note_sampled,
@@ -58,8 +59,12 @@ const ERRORS_BEYOND: f64 = 1.0;
 /// Fewer queries lower no effort: by how much less they would do is chosen among many, and what a few find by chance is believed then.
 const LOWERED_BY: usize = 64;
 
+/// All rows are read so often at most: in a small budget few queries are compared with them at once.
+const PASSES_MOST: usize = 12;
+
 /// Measures the indexes of a vector again that hasn't been measured on queries yet, or of which queries find less than they should,
-/// and keeps with the segments what was measured; false when there is none. Reads every row once; nothing is rebuilt.
+/// and keeps with the segments what was measured; false when there is none. Reads every row once, or in a small budget up to [`PASSES_MOST`] times;
+/// nothing is rebuilt.
 pub fn recalibrate(core: &Core) -> Result<bool> {
     core.monitor.watch(&core.view.load());
     if !core.monitor.is_due() {
@@ -71,7 +76,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let rows = writer.segments.iter().map(|view| view.segment.rows()).max();
         (dims.unwrap_or(0), rows.unwrap_or(0))
     };
-    let mut arena = begin(core, Ivf::measure_bytes(2 * KEPT, dims, rows))?;
+    let mut arena = begin(core, bytes_of_measuring(KEPT, 2 * KEPT, dims, rows))?;
     let (segments, schema) = {
         let writer = core.writer();
         writer.check_writable()?;
@@ -83,17 +88,9 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     let Some(field) = schema.vectors.iter().find(|field| field.slot == slot) else {
         return Ok(false);
     };
-    // In a small budget fewer of them.
-    let room = arena.scratch_bytes as u64;
-    let mut users = queries.len();
-    while users > 1 && Ivf::measure_bytes(2 * users, dims, rows) > room {
-        users -= 1;
-    }
-    let mut queries: Vec<Measured> = queries
-        .into_iter()
-        .take(users)
-        .map(|vector| Measured { vector, row: None })
-        .collect();
+    let (users, at_once) = measured_in(arena.scratch_bytes as u64, queries.len(), dims, rows);
+    let queries = queries.into_iter().take(users);
+    let mut queries: Vec<Asked> = queries.map(|vector| Asked { vector, row: None }).collect();
     let mut changed = Vec::with_capacity(segments.len());
     let mut largest = None;
     for view in &segments {
@@ -104,9 +101,15 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         };
         queries.truncate(users);
         add_rows(&mut queries, field, column, view.segment.rows(), lookup)?;
+        let measures = Measures {
+            users,
+            all: queries.len(),
+            at_once,
+            nth: &|n| queries[n].measured(),
+        };
         let again = column
             .index
-            .measure_again(&queries, &mut lookup.index, &mut lookup.io);
+            .measure_again(&measures, &mut lookup.index, &mut lookup.io);
         let Some(again) = again? else {
             changed.push(view.segment.clone());
             continue;
@@ -120,6 +123,17 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         };
         let before = trial.run(column, None)?;
         let thought = trial.thought;
+        let of = |found: &[f64]| mean_and_error(found.iter().copied()).0;
+        tracing::info!(
+            collection = %core.id,
+            segment = view.segment.id(),
+            queries = before.users.len(),
+            recall = of(&before.users),
+            rows = before.rows.len(),
+            recall_of_rows = of(&before.rows),
+            lost = thought,
+            "the index was measured on queries"
+        );
         let is_less = before.is_less_than(trial.target());
         let reopened = |segment: &Segment, entry, lookup: &mut Lookup| {
             segment.with_calibration(entry, slot, &core.file_context, &schema, &mut lookup.io)
@@ -196,9 +210,28 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
     Ok(true)
 }
 
+/// How many of so many queries of users, with as many rows, are measured in so many bytes, and how many of them in a pass over all rows. In a small budget
+/// more passes are made, if there are fewer than [`LOWERED_BY`] in one.
+fn measured_in(room: u64, users: usize, dims: usize, rows: u32) -> (usize, usize) {
+    let fits = |users: usize, at_once: usize| bytes_of_measuring(users, at_once, dims, rows) <= room;
+    let most = |of: usize, fits: &dyn Fn(usize) -> bool| (1..=of).rev().find(|n| fits(*n)).unwrap_or(1);
+    let in_one_pass = most(users, &|users| fits(users, 2 * users));
+    let enough = LOWERED_BY.min(users);
+    if in_one_pass >= enough {
+        return (in_one_pass, 2 * in_one_pass);
+    }
+    let users = most(enough, &|users| fits(users, (2 * users).div_ceil(PASSES_MOST)));
+    (users, most(2 * users, &|at_once| fits(users, at_once)))
+}
+
+fn bytes_of_measuring(users: usize, at_once: usize, dims: usize, rows: u32) -> u64 {
+    let all = 2 * users;
+    (all * HalfVector::bytes(dims)) as u64 + Ivf::measure_bytes((users, all, at_once), dims, rows)
+}
+
 /// Adds as many rows of a segment as there are queries: any as likely as another, wherever in the order of insertion.
 fn add_rows(
-    queries: &mut Vec<Measured>,
+    queries: &mut Vec<Asked>,
     field: &VectorField,
     column: &VectorColumn,
     rows: u32,
@@ -215,8 +248,8 @@ fn add_rows(
     let mut add = |row, bytes: &[u8]| {
         let mut vector = Vec::with_capacity(field.dim);
         decode_row(field.element, bytes, &mut vector);
-        queries.push(Measured {
-            vector,
+        queries.push(Asked {
+            vector: HalfVector::new(&vector),
             row: Some(row),
         });
         Ok(())
@@ -225,10 +258,25 @@ fn add_rows(
     Ok(())
 }
 
+/// A query of a user, or a row of the segment.
+struct Asked {
+    vector: HalfVector,
+    row: Option<u32>,
+}
+
+impl Asked {
+    fn measured(&self) -> Measured {
+        Measured {
+            vector: self.vector.to_vec(),
+            row: self.row,
+        }
+    }
+}
+
 /// Queries of which the nearest rows of a segment are known.
 struct Trial<'t> {
     field: &'t VectorField,
-    queries: &'t [Measured],
+    queries: &'t [Asked],
     nearest: &'t [Vec<u32>],
     /// How many times as many neighbours as by rows are lost by queries, as the segment has it until then.
     thought: f32,
@@ -324,7 +372,7 @@ impl Trial<'_> {
             if nearest.is_empty() {
                 continue;
             }
-            let query = Query::new(self.field.metric, self.field.element, &one.vector);
+            let query = Query::new(self.field.metric, self.field.element, &one.vector.to_vec());
             let wanted = nearest.len().min(MeasuredAgain::WANTED);
             let mut top = TopK::new(wanted + usize::from(one.row.is_some()));
             let Lookup { io, index, .. } = &mut *self.lookup;
@@ -365,5 +413,35 @@ mod tests {
             ..found(24, 1.0)
         };
         assert!(rows_find_less.is_less_than(0.95));
+    }
+
+    #[test]
+    fn in_little_memory_more_passes_are_made() {
+        const ROWS: u32 = 60_000;
+        for (dims, room, expected) in [
+            (100, 16 << 20, (KEPT, 2 * KEPT)),
+            (1_536, 16 << 20, (KEPT, 2 * KEPT)),
+            (4_096, 64 << 10, (1, 1)),
+        ] {
+            let measured = measured_in(room, KEPT, dims, ROWS);
+            assert_eq!(measured, expected, "{dims} dimensions in {room}");
+        }
+        // About what a job has in 16 MB.
+        let (users, at_once) = measured_in(750 << 10, KEPT, 1_536, ROWS);
+        assert!(users == LOWERED_BY && at_once < 2 * users, "{users} {at_once}");
+        for room in (300 << 10..4 << 20).step_by(100 << 10) {
+            let (users, at_once) = measured_in(room, KEPT, 1_536, ROWS);
+            let passes = (2 * users).div_ceil(at_once);
+            assert!(
+                passes == 1 || passes <= PASSES_MOST && users <= LOWERED_BY,
+                "{room}"
+            );
+            assert!(bytes_of_measuring(users, at_once, 1_536, ROWS) <= room, "{room}");
+        }
+        assert_eq!(
+            measured_in(16 << 20, 16, 1_536, ROWS),
+            (16, 32),
+            "no more than there are"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! A sample of an index's first queries. The index was calibrated on its own rows, and real queries may be out of distribution.
 
+use ramlet_index::{Element, Metric, decode_row, encode_row};
 use ramlet_memory::{Consumer, Reservation};
 
 /// Queries that an index is measured on: with as many a recall of .95 has a standard error of .007 or so.
@@ -20,21 +21,53 @@ const FEW: usize = 64;
 /// How many of so many dimensions are kept; `None`: they are too long for this memory.
 pub fn room(dims: usize, from: &Consumer) -> Option<usize> {
     let bytes = (from.cap() / PART).min(KEPT_BYTES_MAX) as usize;
-    let room = (bytes / (dims * size_of::<f32>()).max(1)).min(KEPT);
+    let room = (bytes / HalfVector::bytes(dims).max(1)).min(KEPT);
     (room >= KEPT_LEAST).then_some(room)
+}
+
+/// A vector in half the memory. The neighbours that are measured with it are its own, so it needn't be exact: each component is off by a 2,000th of
+/// itself, or by a millionth of the largest.
+pub struct HalfVector {
+    row: Vec<u8>,
+    /// A power of two, by which all components become small enough.
+    scale: f32,
+}
+
+impl HalfVector {
+    pub fn bytes(dims: usize) -> usize {
+        Element::F16.row_bytes(dims)
+    }
+
+    pub fn new(vector: &[f32]) -> HalfVector {
+        const EXPONENT: u32 = 0x7F80_0000;
+        let largest = vector.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        // Whole numbers up to 2,048 stay whole.
+        let scale = f32::from_bits(largest.to_bits() & EXPONENT).max(f32::MIN_POSITIVE);
+        let scaled: Vec<f32> = vector.iter().map(|value| value / scale).collect();
+        let mut row = Vec::new();
+        encode_row(Metric::Dot, Element::F16, &scaled, &mut row);
+        HalfVector { row, scale }
+    }
+
+    pub fn to_vec(&self) -> Vec<f32> {
+        let mut vector = Vec::with_capacity(self.row.len() / size_of::<u16>());
+        decode_row(Element::F16, &self.row, &mut vector);
+        vector.iter_mut().for_each(|value| *value *= self.scale);
+        vector
+    }
 }
 
 /// A query in reserved memory.
 pub struct Kept {
-    query: Vec<f32>,
+    query: HalfVector,
     held: Reservation,
 }
 
 impl Kept {
     /// `None` rather than memory that somebody needs.
     pub fn new(query: &[f32], from: &Consumer) -> Option<Kept> {
-        let held = from.reserve(size_of_val(query) as u64).ok()?;
-        let query = query.to_vec();
+        let held = from.reserve(HalfVector::bytes(query.len()) as u64).ok()?;
+        let query = HalfVector::new(query);
         Some(Kept { query, held })
     }
 }
@@ -50,7 +83,7 @@ pub fn mean_and_error(recalls: impl ExactSizeIterator<Item = f64> + Clone) -> (f
 /// Queries to measure an index on.
 pub struct QuerySample {
     pub slot: u16,
-    pub queries: Vec<Vec<f32>>,
+    pub queries: Vec<HalfVector>,
     _held: Vec<Reservation>,
 }
 
@@ -182,16 +215,36 @@ mod tests {
         let of_cap = |name, cap| ledger.consumer(name, cap);
         let (ample, little) = (of_cap("ample", 4 << 20), of_cap("little", 500_000));
         for (from, dims, enough) in [
-            (&ample, 768, 256),
-            (&ample, 4_096, 64),
-            (&ample, 16_384, 16),
-            (&little, 96, 256),
-            (&little, 1_536, 40),
+            (&ample, 1_536, 256),
+            (&ample, 4_096, 128),
+            (&ample, 32_768, 16),
+            (&little, 192, 256),
+            (&little, 1_536, 81),
         ] {
             assert_eq!(room(dims, from), Some(enough), "{dims}");
-            assert!((enough * dims * 4) as u64 <= KEPT_BYTES_MAX.min(from.cap() / PART));
+            assert!((enough * dims * 2) as u64 <= KEPT_BYTES_MAX.min(from.cap() / PART));
         }
-        assert_eq!((room(16_385, &ample), room(4_096, &little)), (None, None));
+        assert_eq!((room(32_769, &ample), room(8_192, &little)), (None, None));
+    }
+
+    #[test]
+    fn halves_are_near_and_small_whole_numbers_exact() {
+        let whole: Vec<f32> = (-2_048i16..=2_048).map(f32::from).collect();
+        assert_eq!(HalfVector::new(&whole).to_vec(), whole);
+        for scale in [1e-38, 1e-20, 0.01, 1.0, 3e4, 1e20, 3e38] {
+            let vector: Vec<f32> = (1..=1_000u16)
+                .map(|n| (f32::from(n) * 0.7).sin() * scale)
+                .collect();
+            let back = HalfVector::new(&vector).to_vec();
+            for (value, back) in vector.iter().zip(back) {
+                let off = (value - back).abs();
+                assert!(
+                    off <= value.abs() / 2_000.0 || off <= scale * 1e-6,
+                    "{value} {back}"
+                );
+            }
+        }
+        assert_eq!(HalfVector::new(&[0.0; 3]).to_vec(), [0.0; 3]);
     }
 
     /// Where others hold the memory, those that found room are enough, and no more is tried.
@@ -201,14 +254,14 @@ mod tests {
         let from = ledger.consumer("test", 1 << 20);
         let row = vec![0.0; 1_024];
         let query = |i: usize| row.iter().map(|_| i as f32).collect::<Vec<f32>>();
-        let others = from.reserve((1 << 20) - 20 * 4_096).expect("room");
+        let others = from.reserve((1 << 20) - 20 * 2_048).expect("room");
         let mut first = FirstQueries::new(0, "", 1_024, &from).expect("short ones");
         (0..20).for_each(|i| first.offer(&query(i), &from));
         assert!(!first.is_due());
         first.offer(&query(20), &from);
         assert_eq!(first.take().map(|sample| sample.queries.len()), Some(20));
         drop(others);
-        let others = from.reserve((1 << 20) - 4 * 4_096).expect("room");
+        let others = from.reserve((1 << 20) - 4 * 2_048).expect("room");
         let mut first = FirstQueries::new(0, "", 1_024, &from).expect("short ones");
         (0..20).for_each(|i| first.offer(&query(i), &from));
         assert!(!first.is_full(), "too few to say anything");
