@@ -32,6 +32,7 @@ mod table;
 mod text;
 mod vectors;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -93,6 +94,8 @@ pub struct Segment {
 struct Body {
     row_ids: RowsFile,
     ids: TableFile,
+    /// Of the least and the greatest id.
+    id_range: Option<RangeInclusive<PointId>>,
     ids_in_ram: IdsInRam,
     payload: RecordsFile,
     /// Whether what is in RAM of the payloads is there because nobody else has use for the room: as [`EvictionRank::Spare`].
@@ -118,6 +121,19 @@ fn open_field(
         table.make_cacheable(file_context, EvictionRank::Payloads);
     }
     Ok(Arc::new(table))
+}
+
+/// The least and the greatest id of a table of ids; `None`: it is empty.
+fn id_range_of(segment: u64, ids: &TableFile) -> Result<Option<RangeInclusive<PointId>>> {
+    let (Some(first), Some(last)) = (ids.index.first_key(), ids.index.last_key()) else {
+        return Ok(None);
+    };
+    let id_of = |key| {
+        let id = table::split_row(key).and_then(|(id, _)| PointId::decode(id));
+        id.map(|(id, _)| id)
+            .ok_or_else(|| Error::corrupt(format!("segment {segment}: a key of its id table is no id")))
+    };
+    Ok(Some(id_of(first)?..=id_of(last)?))
 }
 
 /// A segment at one moment.
@@ -197,6 +213,7 @@ impl Segment {
         }
         let body = Body {
             row_ids,
+            id_range: id_range_of(id, &ids)?,
             ids,
             ids_in_ram,
             payload,
@@ -405,21 +422,22 @@ impl Segment {
 
     /// The row of an id, deleted or not. No read when the filter or the range of ids says no; else one, unless cached.
     pub fn find(&self, id: PointId, io: &mut IoContext, buf: &mut AnonBuf) -> Result<Option<u32>> {
-        let mut key = Vec::with_capacity(PointId::ENCODED_MAX + 4);
-        id.encode(&mut key);
-        let index = &self.body.ids.index;
-        let (Some(first), Some(last)) = (index.first_key(), index.last_key()) else {
-            return Ok(None);
-        };
-        let id_of = |key: &'_ [u8]| key.len().saturating_sub(4);
-        if key.as_slice() < &first[..id_of(first)] || key.as_slice() > &last[..id_of(last)] {
+        // Before it is encoded: a write asks every segment for every id.
+        if self
+            .body
+            .id_range
+            .as_ref()
+            .is_none_or(|range| !range.contains(&id))
+        {
             return Ok(None);
         }
-        if self.body.ids_in_ram.has_not(&key) {
+        let mut key = [0; PointId::ENCODED_MAX];
+        let key = id.encode_into(&mut key);
+        if self.body.ids_in_ram.has_not(key) {
             return Ok(None);
         }
         let mut found = None;
-        self.body.ids.from(&key, io, buf, &mut |value, row| {
+        self.body.ids.from(key, io, buf, &mut |value, row| {
             if value == key {
                 found = Some(row);
             }

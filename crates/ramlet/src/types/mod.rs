@@ -25,23 +25,28 @@ impl PointId {
 
     /// Order-preserving bytes: tag, then big endian.
     pub fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.encode_into(&mut [0; PointId::ENCODED_MAX]));
+    }
+
+    /// The same at the beginning of `out`: writes and look-ups do it for every point.
+    pub fn encode_into(self, out: &mut [u8; PointId::ENCODED_MAX]) -> &[u8] {
         match self {
             PointId::Num(n) => {
-                out.push(0);
-                out.extend_from_slice(&n.to_be_bytes());
+                out[0] = 0;
+                out[1..9].copy_from_slice(&n.to_be_bytes());
+                &out[..9]
             }
             PointId::Uuid(u) => {
-                out.push(1);
-                out.extend_from_slice(&u.to_be_bytes());
+                out[0] = 1;
+                out[1..].copy_from_slice(&u.to_be_bytes());
+                out
             }
         }
     }
 
     /// XXH64 of the encoded id. Collections are divided by it, so it is the same for ever.
     pub fn stable_hash(self) -> u64 {
-        let mut bytes = Vec::with_capacity(PointId::ENCODED_MAX);
-        self.encode(&mut bytes);
-        ramlet_format::hash::hash64(&bytes)
+        ramlet_format::hash::hash64(self.encode_into(&mut [0; PointId::ENCODED_MAX]))
     }
 
     /// Reads what [`PointId::encode`] wrote; returns the id and the bytes it took.
