@@ -30,6 +30,8 @@ pub struct Appender {
     region: AppendRegion,
     /// The chunk being filled; larger items have chunks of their own beside it.
     current: Option<u32>,
+    /// Of the chunk being filled, so much is paid for: most items need no look at its reservation.
+    paid: usize,
     /// The next slot without a chunk.
     next: u32,
 }
@@ -87,8 +89,8 @@ impl Shared {
         Ok(place.get().expect("made above"))
     }
 
-    /// Makes sure that the first `end` bytes of a chunk are paid for.
-    fn pay(&self, chunk: &Chunk, end: usize) -> Result<(), OverBudget> {
+    /// Makes sure that the first `end` bytes of a chunk are paid for; how many are.
+    fn pay(&self, chunk: &Chunk, end: usize) -> Result<usize, OverBudget> {
         let mut held = chunk.held.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = end
             .next_multiple_of(STEP_BYTES.max(page_bytes()))
@@ -98,7 +100,7 @@ impl Shared {
             held.grow(more)?;
             self.reserved.fetch_add(more, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(held.bytes() as usize)
     }
 }
 
@@ -133,6 +135,7 @@ impl AppendRegion {
         let appender = Appender {
             region: region.clone(),
             current: None,
+            paid: 0,
             next: 0,
         };
         Ok((region, appender))
@@ -217,21 +220,23 @@ impl Appender {
             // Relaxed: this thread wrote it.
             let offset = chunk.committed.load(Ordering::Relaxed).next_multiple_of(align);
             if offset + len <= chunk.buf.len() {
-                self.region.shared.pay(chunk, offset + len)?;
+                if offset + len > self.paid {
+                    self.paid = self.region.shared.pay(chunk, offset + len)?;
+                }
                 return Ok((slot, offset));
             }
         }
         let chunk_bytes = self.region.shared.chunk_bytes;
         // An item larger than a chunk gets one of its own size, and the current one stays open.
-        let slot = self.add_chunk(len.max(chunk_bytes), len)?;
+        let (slot, paid) = self.add_chunk(len.max(chunk_bytes), len)?;
         if len <= chunk_bytes {
-            self.current = Some(slot);
+            (self.current, self.paid) = (Some(slot), paid);
         }
         Ok((slot, 0))
     }
 
-    /// A chunk of `bytes`, of which the first `used` are paid for.
-    fn add_chunk(&mut self, bytes: usize, used: usize) -> Result<u32, OverBudget> {
+    /// A chunk of `bytes`, of which at least the first `used` are paid for; and how many are.
+    fn add_chunk(&mut self, bytes: usize, used: usize) -> Result<(u32, usize), OverBudget> {
         let shared = self.region.shared.clone();
         let slot = self.next;
         if slot as usize >= shared.chunks_max {
@@ -246,10 +251,10 @@ impl Appender {
             committed: AtomicUsize::new(0),
             held: Mutex::new(shared.consumer.reserve(0)?),
         };
-        shared.pay(&chunk, used)?;
+        let paid = shared.pay(&chunk, used)?;
         let fresh = group.chunks[slot as usize % GROUP].set(chunk);
         assert!(fresh.is_ok(), "slot {slot} is taken");
         self.next += 1;
-        Ok(slot)
+        Ok((slot, paid))
     }
 }
