@@ -65,6 +65,8 @@ pub struct MemtableWriter {
     directory: Appender,
     overhead: Reservation,
     len: u32,
+    /// Of the ids that ever were here.
+    greatest: Option<PointId>,
     pub deletes: DeleteSet,
     header: Vec<u8>,
     tokens: Vec<u8>,
@@ -231,14 +233,15 @@ impl MemtableWriter {
             directory: directory_in,
             overhead: consumer.reserve(0)?,
             len: 0,
+            greatest: None,
             deletes: DeleteSet::default(),
             header: Vec::with_capacity(1024),
             tokens: Vec::new(),
         })
     }
 
-    /// Appends a row; an older one of the same id in this memtable becomes deleted.
-    pub fn put(&mut self, id: PointId, version: u64, row: &Row<'_>) -> Result<(), OverBudget> {
+    /// Appends a row; an older one of the same id in this memtable becomes deleted. Whether there was one.
+    pub fn put(&mut self, id: PointId, version: u64, row: &Row<'_>) -> Result<bool, OverBudget> {
         if u64::from(self.len) * MEMTABLE_ROW_OVERHEAD >= self.overhead.bytes() {
             self.overhead.grow(32 * MEMTABLE_ROW_OVERHEAD)?;
         }
@@ -260,9 +263,9 @@ impl MemtableWriter {
             self.header.resize(HEADER + padded(self.header.len() - HEADER), 0);
         }
         self.header[..8].copy_from_slice(&version.to_le_bytes());
-        let mut encoded = Vec::with_capacity(PointId::ENCODED_MAX);
-        id.encode(&mut encoded);
-        self.header[8..8 + encoded.len()].copy_from_slice(&encoded);
+        let mut encoded = [0; PointId::ENCODED_MAX];
+        let encoded = id.encode_into(&mut encoded);
+        self.header[8..8 + encoded.len()].copy_from_slice(encoded);
         self.header[32..40].copy_from_slice(&presence.to_le_bytes());
         self.header[40..44].copy_from_slice(&(row.payload.len() as u32).to_le_bytes());
         let span = self.push_row(row.payload)?;
@@ -271,19 +274,25 @@ impl MemtableWriter {
         entry[..4].copy_from_slice(&span.chunk.to_le_bytes());
         entry[4..8].copy_from_slice(&span.offset.to_le_bytes());
         entry[8..12].copy_from_slice(&span.len.to_le_bytes());
-        let old = self.memtable.newest(id, self.len);
+        let old = self.newest(id);
         entry[12..].copy_from_slice(&old.unwrap_or(NO_ROW).to_le_bytes());
         self.directory.push(&entry, ENTRY)?;
         let row = self.len;
         self.len += 1;
+        self.greatest = self.greatest.max(Some(id));
         let ids = self.memtable.ids.write();
         // Who finds it poisoned doesn't read it.
         ids.unwrap_or_else(PoisonError::into_inner).insert(id, row);
         add_texts(&mut self.texts, &self.memtable.texts, &self.tokens, true);
-        if let Some(old) = old {
-            self.end(old);
+        Ok(old.is_some_and(|old| self.end(old)))
+    }
+
+    /// The newest row of an id, deleted or not. Ids that ascend, as most uploads have them, aren't looked up.
+    fn newest(&self, id: PointId) -> Option<u32> {
+        if self.greatest < Some(id) {
+            return None;
         }
-        Ok(())
+        self.memtable.newest(id, self.len)
     }
 
     /// The words of the next row, whose tokens are ready, into the lists. One that would have to wait for an empty memtable goes without.
@@ -343,14 +352,7 @@ impl MemtableWriter {
 
     /// Returns whether the id was here. Views that were taken before still find it.
     pub fn delete(&mut self, id: PointId) -> bool {
-        let newest = self.memtable.newest(id, self.len);
-        newest.is_some_and(|row| self.end(row))
-    }
-
-    pub fn contains(&self, id: PointId) -> bool {
-        self.memtable
-            .newest(id, self.len)
-            .is_some_and(|row| !self.deletes.contains(row))
+        self.newest(id).is_some_and(|row| self.end(row))
     }
 
     pub fn view(&self) -> MemtableView {

@@ -17,7 +17,7 @@ use crate::recovery::manifest_store::{self, CommitError, Generations};
 use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
 use crate::types::{CollectionConfig, PointId};
-use crate::write::change::{Change, Row};
+use crate::write::change::Change;
 use crate::write::log::{Log, NextFile};
 use crate::write::memtable::MemtableWriter;
 
@@ -204,12 +204,10 @@ impl Writer {
         match change {
             Change::Put(id, row) => {
                 // First the new row, then the end of the old one: a put without room leaves all as it was.
-                let known = self.active.contains(id);
-                if let Err(over) = self.put(id, operation, &row) {
-                    return Ok(Err(NoRoom(over)));
-                }
-                if !known {
-                    self.forget_older(id, lookup)?;
+                match self.active.put(id, operation, &row) {
+                    Err(over) => return Ok(Err(NoRoom(over))),
+                    Ok(true) => {}
+                    Ok(false) => self.forget_older(id, lookup)?,
                 }
             }
             Change::Delete(id) => {
@@ -220,10 +218,6 @@ impl Writer {
         }
         self.operation = self.operation.max(operation);
         Ok(Ok(()))
-    }
-
-    fn put(&mut self, id: PointId, operation: u64, row: &Row<'_>) -> std::result::Result<(), OverBudget> {
-        self.active.put(id, operation, row)
     }
 
     /// Marks the row of an id in the frozen memtable or the segments as deleted. At most one is live.
