@@ -185,7 +185,7 @@ fn write_memtables(
             let vectors = schema.vectors.iter();
             let vectors = vectors.filter_map(|v| Some((v.slot, row.vector(v.slot)?)));
             encode_put(&mut change, row.id, vectors, row.payload);
-            let capacity = (group.bytes.capacity().max(most) + change.capacity() + OP_HEADER_BYTES) as u64;
+            let capacity = (group.record().capacity().max(most) + change.capacity() + OP_HEADER_BYTES) as u64;
             if capacity > held.bytes() {
                 held.grow(capacity - held.bytes())?;
             }
@@ -203,9 +203,9 @@ fn write_memtables(
 
 fn write_group(core: &Core, group: &mut Group, sink: &mut Sink) -> Result<()> {
     core.check_open()?;
-    debug_assert!(group.bytes.len() <= GROUP_BYTES_MAX);
-    sink.frame(FrameKind::Changes, &group.bytes)?;
-    group.bytes.clear();
+    debug_assert!(group.bytes().len() <= GROUP_BYTES_MAX);
+    sink.frame(FrameKind::Changes, group.bytes())?;
+    group.record().clear();
     Ok(())
 }
 

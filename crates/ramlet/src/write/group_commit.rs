@@ -145,7 +145,7 @@ impl<'a> Turn<'a> {
                     }
                 }
                 let operation = self.next_operation();
-                let before = (self.commits, self.group.bytes.len());
+                let before = (self.commits, self.group.bytes().len());
                 self.lookup.payloads_checked = 0;
                 match crate::write::resolve::resolve(self, operation, op) {
                     Ok(()) => self.waiting.push(Acknowledge {
@@ -260,11 +260,7 @@ impl<'a> Turn<'a> {
             if self.group.is_full(part.len(), most) {
                 self.finish_waiting()?;
             }
-            // At once and exactly: doubling would hold three times the group for a moment.
-            let whole = most.max(part.len() + change::OP_HEADER_BYTES);
-            if self.group.bytes.capacity() < whole && self.group.is_empty() {
-                self.group.bytes.reserve_exact(whole);
-            }
+            self.group.reserve(most.max(part.len() + change::OP_HEADER_BYTES));
             self.group.push(operation, part);
         }
         Ok(())
@@ -312,31 +308,31 @@ impl<'a> Turn<'a> {
         }
         self.commits += 1;
         self.added = 0;
-        let group = std::mem::take(&mut self.group);
-        let result = self.commit_group(&group.bytes);
+        let mut group = std::mem::take(&mut self.group);
+        let result = self.commit_group(&mut group);
         self.group = group;
         self.group.clear(self.core.shared.group_bytes);
         result
     }
 
-    fn commit_group(&mut self, group: &[u8]) -> Result<()> {
+    fn commit_group(&mut self, group: &mut Group) -> Result<()> {
         let core = self.core;
-        let (mut writer, fits) = wait_until_it_fits(core, group);
+        let (mut writer, fits) = wait_until_it_fits(core, group.bytes());
         fits?;
         // Under the lock: who deletes the collection waits for it before the directory goes.
         core.check_open()?;
         let begun = core.shared.watch.now();
         let shared_log = core.shared.group_log.get();
         if let Some(log) = shared_log {
-            let lsn = writer.begin_group(group.len(), core.shared.salt())?;
+            let lsn = writer.begin_group(group.bytes().len(), core.shared.salt())?;
             // Only this thread writes groups, so the number stays; nobody waits for the lock as long as another machine may take.
             drop(writer);
-            let logged = log.append(&core.id, lsn, group);
+            let logged = log.append(&core.id, lsn, group.bytes());
             writer = core.writer();
             logged.map_err(|why| Error::new(ErrorKind::WritesStopped, why))?;
             core.check_not_dropped().inspect_err(|_| log.kept(true))?;
         }
-        let committed = writer.commit_group(group, core.shared.salt()).map_err(|e| {
+        let committed = writer.commit_record(group, core.shared.salt()).map_err(|e| {
             // What others read by now is not to be missing here.
             match shared_log {
                 Some(_) => writer.stop(e),
@@ -349,7 +345,7 @@ impl<'a> Turn<'a> {
         let lsn = committed?;
         core.shared.watch.synced(begun, &core.id);
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
-        let (mut writer, applied) = apply_group(core, writer, group, self.lookup);
+        let (mut writer, applied) = apply_group(core, writer, group.bytes(), self.lookup);
         applied.map_err(|e| writer.stop(e))?;
         writer.applied_lsn = lsn;
         core.publish(&writer);

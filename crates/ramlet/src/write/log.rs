@@ -58,7 +58,6 @@ pub struct Log {
     closed: Vec<Closed>,
     /// Files to take again, as long as the present one or longer.
     spare: Vec<Spare>,
-    record: Vec<u8>,
     setup: LogSetup,
 }
 
@@ -104,7 +103,6 @@ impl Log {
             last_lsn: first_lsn - 1,
             closed: Vec::new(),
             spare: Vec::new(),
-            record: Vec::new(),
             setup,
         })
     }
@@ -136,7 +134,6 @@ impl Log {
             last_lsn,
             closed,
             spare: Vec::new(),
-            record: Vec::new(),
             setup,
         })
     }
@@ -227,19 +224,18 @@ impl Log {
 
     /// Writes and syncs one group, for which [`Log::room_for`] was asked. When it returns, the group is durable.
     pub fn commit(&mut self, payload: &[u8]) -> Result<u64> {
+        let mut record = Vec::with_capacity(log::HEADER_BYTES + payload.len());
+        log::begin(&mut record);
+        record.extend_from_slice(payload);
+        self.commit_record(&mut record)
+    }
+
+    /// The same of a group that stands behind room for its record's header, as [`log::begin`] makes it.
+    pub fn commit_record(&mut self, record: &mut Vec<u8>) -> Result<u64> {
         let lsn = self.last_lsn + 1;
-        self.record.clear();
-        self.record.reserve_exact(log::HEADER_BYTES + payload.len());
-        log::encode(
-            &mut self.record,
-            self.entry.salt,
-            lsn,
-            self.last_lsn,
-            KIND_GROUP,
-            payload,
-        )
-        .map_err(|e| Error::bad_input(e.to_string()))?;
-        self.file.write_at(&self.record, self.offset)?;
+        log::end(record, 0, self.entry.salt, lsn, self.last_lsn, KIND_GROUP)
+            .map_err(|e| Error::bad_input(e.to_string()))?;
+        self.file.write_at(record, self.offset)?;
         if !mutants::is("group-not-synced") {
             let synced = self.file.sync();
             if mutants::is("sync-retried") && synced.is_err() {
@@ -248,10 +244,8 @@ impl Log {
                 synced?;
             }
         }
-        self.offset += self.record.len() as u64;
+        self.offset += record.len() as u64;
         self.last_lsn = lsn;
-        // Not kept: every collection has a log, and only one of them is written at a time.
-        self.record = Vec::new();
         Ok(lsn)
     }
 

@@ -18,6 +18,7 @@ use crate::schema::{Schema, Slots};
 use crate::segment::SegmentView;
 use crate::types::{CollectionConfig, PointId};
 use crate::write::change::Change;
+use crate::write::group::Group;
 use crate::write::log::{Log, NextFile};
 use crate::write::memtable::MemtableWriter;
 
@@ -93,9 +94,7 @@ impl Writer {
 
     /// The number of the next group; its log file has room for it. As [`Writer::commit_group`] fails where it hasn't.
     pub fn begin_group(&mut self, bytes: usize, salt: u64) -> Result<u64> {
-        self.check_writable()?;
-        let next = self.log().room_for(bytes, salt);
-        self.go_on_in(next)?;
+        self.make_room(bytes, salt)?;
         Ok(self.log().last_lsn() + 1)
     }
 
@@ -108,10 +107,21 @@ impl Writer {
 
     /// Makes a group durable. On failure writing stops for good, except when disk or descriptors were lacking before anything was written.
     pub fn commit_group(&mut self, group: &[u8], salt: u64) -> Result<u64> {
-        self.check_writable()?;
-        let next = self.log().room_for(group.len(), salt);
-        self.go_on_in(next)?;
+        self.make_room(group.len(), salt)?;
         self.log().commit(group).map_err(|e| self.stop(e))
+    }
+
+    /// The same of a group that stands in its record already.
+    pub fn commit_record(&mut self, group: &mut Group, salt: u64) -> Result<u64> {
+        self.make_room(group.bytes().len(), salt)?;
+        self.log().commit_record(group.record()).map_err(|e| self.stop(e))
+    }
+
+    /// Sees to it that the log file has room for a group.
+    fn make_room(&mut self, bytes: usize, salt: u64) -> Result<()> {
+        self.check_writable()?;
+        let next = self.log().room_for(bytes, salt);
+        self.go_on_in(next)
     }
 
     fn log(&mut self) -> &mut Log {
