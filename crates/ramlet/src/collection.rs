@@ -737,9 +737,9 @@ fn check_growth(core: &Core, view: &View) -> Result<()> {
     crate::segment::check_pinned(&core.file_context, &view.schema, view.points())
 }
 
-/// Bytes of encoded changes in the queue. The largest may need a group of its own, and its record, beyond what the log buffers hold.
+/// Bytes of encoded changes in the queue. The largest may need a group of its own, beyond what the log buffers hold.
 fn queued_bytes(core: &Core, changes: &Vec<u8>, largest: usize) -> u64 {
-    (changes.capacity() + 2 * largest.saturating_sub(core.shared.group_bytes)) as u64
+    (changes.capacity() + largest.saturating_sub(core.shared.group_bytes)) as u64
 }
 
 fn search_in(view: &View, request: &SearchRequest, scratch: &mut Scratch) -> Result<SearchResponse> {

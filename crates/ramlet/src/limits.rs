@@ -2,7 +2,7 @@
 
 /// Longest log group: one write and one fdatasync. Also the largest encoded point.
 pub const GROUP_BYTES_MAX: usize = 4 << 20;
-/// Group size from which on no more changes are added: half of the log buffers, within these.
+/// Group size from which on no more changes are added: the log buffers, within these.
 pub const GROUP_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 /// Largest payload of one point, JSON text.
 pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;

@@ -189,7 +189,7 @@ pub fn scratch_most(set_aside: u64, beside: u64) -> u64 {
 
 impl Shared {
     pub fn new(arena: JobArena, seed: u64, log_file_bytes: u64, log_buffers: Reservation) -> Shared {
-        let group_bytes = usize::try_from(log_buffers.bytes() / 2).unwrap_or(usize::MAX);
+        let group_bytes = usize::try_from(log_buffers.bytes()).unwrap_or(usize::MAX);
         let scratch_most = scratch_most(arena.scratch.cap(), arena.spare.cap());
         let merge_flush = MergeFlush {
             arena: None,
