@@ -10,6 +10,8 @@ use crate::storage::{PAGE, Result};
 /// the part that was there before is rewritten with the same bytes.
 pub(crate) struct AppendBuffer {
     buf: AnonBuf,
+    /// Size of the writes. The buffer is as long, or a page after a flush.
+    bytes: usize,
     /// Offset in the file of the buffer's first byte; a multiple of PAGE.
     base: u64,
     filled: usize,
@@ -28,6 +30,7 @@ impl AppendBuffer {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(PAGE));
         AppendBuffer {
             buf: AnonBuf::new(bytes),
+            bytes,
             base: 0,
             filled: 0,
             dirty: false,
@@ -41,6 +44,9 @@ impl AppendBuffer {
     }
 
     pub fn append(&mut self, mut bytes: &[u8], write: Write<'_>) -> Result<()> {
+        if self.buf.len() < self.bytes && !bytes.is_empty() {
+            self.buf.ensure(self.bytes).expect("a buffer outside any budget");
+        }
         while !bytes.is_empty() {
             let taken = bytes.len().min(self.buf.len() - self.filled);
             self.buf[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
@@ -54,14 +60,16 @@ impl AppendBuffer {
         Ok(())
     }
 
-    /// Hands on what is left, padded with zeros to a whole page.
+    /// Hands on what is left, padded with zeros to a whole page. Gives the memory back but for a page: most files end here.
     pub fn flush(&mut self, write: Write<'_>) -> Result<()> {
         if !self.dirty {
             return Ok(());
         }
         let padded = self.filled.next_multiple_of(PAGE);
         self.buf[self.filled..padded].fill(0);
-        self.hand_on(padded, write)
+        self.hand_on(padded, write)?;
+        self.buf.shrink_to(PAGE);
+        Ok(())
     }
 
     /// For `Drop`: a flush unless a write failed before.

@@ -1,7 +1,7 @@
 //! Bytes in and out of files: the only crate that touches a file system.
 //!
 //! [`Storage`] is the seam. Behind it: [`PreadStorage`], [`UringStorage`], [`MmapStorage`] over a directory,
-//! [`RamStorage`] in memory, [`OverlayStorage`] over another whose files it leaves as they are, [`SimStorage`] a disk that fails as told and shows what a power loss may leave. Above it:
+//! [`RamStorage`] in memory, [`OverlayStorage`] over another whose files it leaves as they are, [`SyncTogether`] over another whose files are synced side by side, [`SimStorage`] a disk that fails as told and shows what a power loss may leave. Above it:
 //! [`BlockFile`] reads verified blocks through an [`IoContext`] (one per thread), with a [`BlockCache`] between.
 
 mod append_buffer;
@@ -22,6 +22,7 @@ mod rolling;
 mod sim;
 mod stages;
 pub mod storage;
+mod sync_together;
 pub mod system;
 
 pub use block_cache::{BlockCache, CacheStats};
@@ -38,3 +39,4 @@ pub use rolling::{Period, RollingBounds, RollingFiles};
 pub use sim::{CrashPoints, CrashState, Fault, FaultOp, SimStorage};
 pub use stages::{SearchStage, StageUse, Stages};
 pub use storage::*;
+pub use sync_together::SyncTogether;

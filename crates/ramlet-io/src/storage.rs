@@ -105,6 +105,10 @@ pub trait WriteFile: Send {
     fn flush(&mut self) -> Result<()>;
     /// `flush`, and makes everything appended durable (fdatasync). The name is durable only after `Storage::sync_dir`.
     fn sync(&mut self) -> Result<()>;
+    /// Whether `sync` waits for a disk, which may serve several at once.
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
 }
 
 /// A preallocated file of fixed length, written at any offset.

@@ -50,6 +50,10 @@ impl WriteFile for PosixWriter {
         advice::drop_cache(&self.file, 0..0);
         Ok(())
     }
+
+    fn waits_for_disk(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for PosixWriter {

@@ -11,6 +11,7 @@ mod probe;
 mod record_cache;
 mod scratch;
 mod sim;
+mod sync_together;
 mod uring;
 
 /// xorshift64*: the same numbers for the same seed on every machine.

@@ -188,6 +188,10 @@ impl WriteFile for Cancellable<Box<dyn WriteFile>> {
         self.wanted.check("sync", "a job's file")?;
         self.inner.sync()
     }
+
+    fn waits_for_disk(&self) -> bool {
+        self.inner.waits_for_disk()
+    }
 }
 
 impl BatchReader for Cancellable<Box<dyn BatchReader>> {

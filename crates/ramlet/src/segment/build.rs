@@ -1,5 +1,7 @@
 //! Writes a segment: column by column, each file front to back, sorting within the job's memory.
 
+use std::sync::Arc;
+
 use ramlet_format::bitmap;
 use ramlet_format::bloom::{self, BloomBuilder, hash64};
 use ramlet_format::component::Component;
@@ -8,6 +10,7 @@ use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_format::records::RecordsWriter;
 use ramlet_format::rows::RowsWriter;
 use ramlet_format::sorted::SortedWriter;
+use ramlet_io::SyncTogether;
 use roaring::RoaringBitmap;
 
 use super::SegmentView;
@@ -62,6 +65,16 @@ pub fn decode_row_id(row: &[u8]) -> Option<(PointId, u64)> {
 
 /// Writes segment `id` from `source`. All its files are synced when this returns; the directory isn't.
 pub fn build(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<SegmentEntry> {
+    let together = Arc::new(SyncTogether::new(job.storage.clone()));
+    let alone = std::mem::replace(&mut job.storage, together.clone());
+    let built = build_files(id, source, job);
+    job.storage = alone;
+    let entry = built?;
+    together.sync()?;
+    Ok(entry)
+}
+
+fn build_files(id: u64, source: &dyn RowSource, job: &mut Job<'_>) -> Result<SegmentEntry> {
     let rows = source.rows();
     let mut files = Vec::new();
     build_ids(id, source, job, &mut files)?;
