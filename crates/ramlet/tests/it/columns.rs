@@ -148,3 +148,25 @@ fn a_refusal_for_want_of_memory_has_both_numbers() {
     };
     assert_eq!(refused.budget_bytes(), Some(expected));
 }
+
+/// Each group costs a sync. Its record isn't held beside it, so that it may have all of the memory of the log buffers.
+#[test]
+fn a_batch_takes_as_few_groups_as_the_log_buffers_allow() {
+    let engine = Engine::open(Arc::new(RamStorage::new(None)), options(64 * MB)).expect("opens");
+    engine.watch().set(|| 0, 0);
+    engine
+        .create_collection("c", config(100, Distance::Dot))
+        .expect("created");
+    let collection = engine.collection("c").expect("it is there");
+    let ids: Vec<_> = (0..4_000).map(PointId::Num).collect();
+    let numbers = Rng(5).vector(ids.len() * 100);
+    let rows = PointRows {
+        ids: &ids,
+        vectors: &[("", &numbers)],
+        payloads: &[],
+    };
+    put(&collection, &rows).expect("written");
+    // Of a change's 421 bytes 21 aren't numbers.
+    let whole_groups = ids.len() as u64 * 421 / engine.budget().log_buffers;
+    assert_eq!(engine.watch().syncs().count, whole_groups + 1);
+}
