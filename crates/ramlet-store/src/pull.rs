@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::index::{Chunk, FileIndex};
-use crate::known::{read_index, verified};
+use crate::known::{read_chunk, read_index, verified};
 use crate::layout::object_path;
 use crate::limits::CHUNK_BYTES_MAX;
 use crate::manifest::{self, BackupInfo, Entry};
@@ -115,8 +115,52 @@ impl<'a> Pull<'a> {
         Restoring::begin(self.store, waiting, self._held, target, &self.memory)
     }
 
+    /// A small file, which isn't written anywhere.
+    pub fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>> {
+        let store = self.store;
+        let found = self.files.iter().find(|file| file.name == name);
+        let index = found.ok_or_else(|| {
+            StoreError::not_found(format!("{store}: backup {} holds no {name}", self.number))
+        })?;
+        if index.bytes > bytes_max {
+            let message = format!("{name}: {} bytes, at most {bytes_max} are read", index.bytes);
+            return Err(StoreError::new(StoreErrorKind::OverBudget, message));
+        }
+        // A chunk is read into a buffer that grows by doubling.
+        let _held = self
+            .memory
+            .reserve(index.bytes + 2 * (CHUNK_BYTES_MAX as u64).min(index.bytes))?;
+        let mut bytes = Vec::with_capacity(index.bytes as usize);
+        for chunk in &index.chunks {
+            let read = read_chunk(store, chunk).map_err(|e| self.explained(e))?;
+            bytes.extend_from_slice(&read);
+        }
+        Ok(bytes)
+    }
+
+    /// An object that is missing was perhaps swept while this went on.
+    fn explained(&self, error: StoreError) -> StoreError {
+        let number = self.number;
+        let is_gone = || manifest::history(self.store).is_ok_and(|now| !now.live.contains(&number));
+        if error.kind() == StoreErrorKind::NotFound && is_gone() {
+            return StoreError::not_found(format!("backup {number} was pruned meanwhile: {error}"));
+        }
+        error
+    }
+
     /// Writes all files. What was written before and is right stays.
     pub fn run(&self, target: &dyn Target, progress: &mut dyn FnMut(&Pulled)) -> Result<Pulled> {
+        self.run_some(&|_| true, target, progress)
+    }
+
+    /// Writes the files whose names are wanted.
+    pub fn run_some(
+        &self,
+        is_wanted: &dyn Fn(&str) -> bool,
+        target: &dyn Target,
+        progress: &mut dyn FnMut(&Pulled),
+    ) -> Result<Pulled> {
+        let is_wanted = |file: &FileIndex| is_wanted(&file.name);
         let buf_held = self.memory.reserve(CHUNK_BYTES_MAX as u64)?;
         // An answer is read into a buffer that grows by doubling.
         let parallel = parallel(&self.memory, 2 * CHUNK_BYTES_MAX as u64);
@@ -129,13 +173,18 @@ impl<'a> Pull<'a> {
             buf: vec![0; CHUNK_BYTES_MAX],
             _buf_held: buf_held,
             pulled: Pulled {
-                bytes: self.files.iter().map(|file| file.bytes).sum(),
+                bytes: self
+                    .files
+                    .iter()
+                    .filter(|file| is_wanted(file))
+                    .map(|file| file.bytes)
+                    .sum(),
                 ..Pulled::default()
             },
             progress,
         };
-        for file in 0..self.files.len() {
-            run.file(file)?;
+        for (number, _) in self.files.iter().enumerate().filter(|(_, file)| is_wanted(file)) {
+            run.file(number)?;
         }
         while !run.tasks.is_empty() {
             run.write_one()?;
@@ -222,7 +271,7 @@ impl Run<'_> {
             Some(Ok(fetched)) => fetched,
             Some(Err(e)) => return Err(StoreError::new(StoreErrorKind::Failed, e.to_string())),
         };
-        let bytes = fetched.bytes.map_err(|e| self.explained(e))?;
+        let bytes = fetched.bytes.map_err(|e| self.pull.explained(e))?;
         let name = &self.pull.files[fetched.file].name;
         let open = self.open.get_mut(&fetched.file).expect("it was opened");
         open.file
@@ -233,16 +282,6 @@ impl Run<'_> {
         self.end_chunk(fetched.file)?;
         (self.progress)(&self.pulled);
         Ok(())
-    }
-
-    /// An object that is missing was perhaps swept while this went on.
-    fn explained(&self, error: StoreError) -> StoreError {
-        let number = self.pull.number;
-        let is_gone = || manifest::history(self.pull.store).is_ok_and(|now| !now.live.contains(&number));
-        if error.kind() == StoreErrorKind::NotFound && is_gone() {
-            return StoreError::not_found(format!("backup {number} was pruned meanwhile: {error}"));
-        }
-        error
     }
 
     fn end_chunk(&mut self, number: usize) -> Result<()> {
