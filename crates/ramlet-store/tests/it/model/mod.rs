@@ -11,7 +11,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::thread;
 
-use protocol::{Begun, candidate, collector, node, replica};
+use protocol::{Begun, builder, candidate, collector, node, replica};
 use store::{Name, Object};
 use world::{Shared, World, run};
 
@@ -78,6 +78,7 @@ fn schedule(seed: u64, mutant: Mutant) -> Outcome {
     let of_node = |world: Shared| -> Begun { Box::pin(node(world)) };
     let of_candidate = |world: Shared| -> Begun { Box::pin(candidate(world)) };
     let of_replica = |world: Shared| -> Begun { Box::pin(replica(world)) };
+    let of_builder = |world: Shared| -> Begun { Box::pin(builder(world)) };
     let of_collector = |world: Shared| -> Begun { Box::pin(collector(world)) };
     run(
         &world,
@@ -88,6 +89,7 @@ fn schedule(seed: u64, mutant: Mutant) -> Outcome {
             &of_candidate,
             &of_candidate,
             &of_replica,
+            &of_builder,
             &of_collector,
         ],
     );

@@ -415,6 +415,18 @@ pub async fn replica(world: Shared) {
     }
 }
 
+/// Reads along, and now and then publishes a manifest of what it has, though it doesn't own the log.
+pub async fn builder(world: Shared) {
+    let mut state = load(&world).await;
+    loop {
+        look(&world, &mut state).await;
+        let publishes = world.borrow_mut().random.below(3) == 0;
+        if publishes {
+            flush(&world, &mut state).await;
+        }
+    }
+}
+
 async fn look(world: &Shared, state: &mut State) {
     catch_up(world, state).await;
     let now = (state.position.slot, state.data.values.clone());
