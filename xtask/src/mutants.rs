@@ -8,8 +8,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// Tests of the engine that are tried, the likeliest first: the rest isn't run for a mutant that is caught.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 8] = [
     "crash::",
+    "adoption::",
     "check::",
     "edges::",
     "closed::",

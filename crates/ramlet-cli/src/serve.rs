@@ -134,7 +134,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         seed: seed(),
         log_file_bytes: None,
     };
-    let engine = Engine::open_without(storage, options, &args.skip_collection)
+    let engine = Engine::open_without(storage, options, &args.skip_collection, false)
         .with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(

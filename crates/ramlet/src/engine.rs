@@ -189,16 +189,18 @@ impl Engine {
     /// A collection that can't be opened is closed ([`ErrorKind::CollectionClosed`]), and the others are usable. It is an error if the directory or its
     /// catalog can't be read, and if the budget, the disk or the file descriptors don't suffice.
     pub fn open(storage: Arc<dyn Storage>, options: EngineOptions) -> Result<Arc<Engine>> {
-        Engine::open_without(storage, options, &[])
+        Engine::open_without(storage, options, &[], false)
     }
 
-    /// The same, but collections with these names stay closed and their files unchanged.
+    /// The same, but collections with these names stay closed and their files unchanged. `builds_elsewhere`: see [`Engine::set_builds_elsewhere`].
     pub fn open_without(
         storage: Arc<dyn Storage>,
         options: EngineOptions,
         skip: &[String],
+        builds_elsewhere: bool,
     ) -> Result<Arc<Engine>> {
         let engine = Engine::recovered(storage, options, AtStart::AllBut(skip))?;
+        engine.set_builds_elsewhere(builds_elsewhere);
         engine.start()?;
         Ok(engine)
     }

@@ -107,6 +107,7 @@ pub use snapshot::{Salvaged, SnapshotDescription, SnapshotFile, SnapshotScope, S
 pub use strict::strict_checks::{Strict, UnindexedField};
 pub use types::vector::{MultiVector, SparseVector, Vector};
 pub use types::*;
+pub use write::adoption::{Adoption, Offered};
 pub use write::disk_room::too_little_disk;
 pub use write::replica::{CopiedFile, Follower};
 pub use write::shared_log::{Followed, GroupLog};

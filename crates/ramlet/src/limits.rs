@@ -111,6 +111,8 @@ pub const SINK_BYTES: usize = 64 << 10;
 pub const SORT_RUNS_MAX: usize = 64;
 /// kB of vectors in a segment from which it gets an approximate index (`indexing_threshold` unset).
 pub const INDEXING_THRESHOLD_KB: usize = 10_000;
+/// Segments from which on some are merged where another node builds the indexes: until its come, more would take files and time.
+pub const SEGMENTS_WAITING_MAX: usize = 64;
 /// Free disk below which upserts answer 507; deletes still work.
 pub const DISK_FREE_MIN: u64 = 64 << 20;
 /// Free disk left by a merge that frees more than it writes: manifests and deletes must still be written.

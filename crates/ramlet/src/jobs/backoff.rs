@@ -18,11 +18,13 @@ pub enum Job {
     Merge,
     /// What makes searches faster and nothing else: it isn't told in the status.
     Upkeep,
+    /// Segments of another node take the place of own ones.
+    Adopt,
     /// Merges that are to bring an index which lacked memory for a moment. It is told of by itself.
     Index,
 }
 
-const JOBS: usize = 5;
+const JOBS: usize = 6;
 
 /// Rounds that a job waits after its first failure; twice as many after each further one, ...
 const WAIT_FIRST: u32 = 2;

@@ -195,7 +195,10 @@ fn freeze_awaited(shared: &Shared) {
     for core in live(shared) {
         let is_quiet = core.quiet.load(Ordering::Relaxed) > 0;
         let freeze_awaited = || freeze_if(&core, |writer| is_quiet && awaits_index(writer));
-        if core.backoff.first().is_none() && (freeze_awaited() || freeze_paid(&core)) {
+        if !core.builds_elsewhere()
+            && core.backoff.first().is_none()
+            && (freeze_awaited() || freeze_paid(&core))
+        {
             shared.wake_maintenance();
         }
     }

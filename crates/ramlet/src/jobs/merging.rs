@@ -15,6 +15,7 @@ use crate::jobs::progress::JobKind;
 use crate::limits::{
     DISK_FREE_MIN, EARLY_INDEX_MEMTABLE_ROWS, EARLY_INDEX_ROWS, IDLE_MERGE_SHARE, MERGE_COST,
     MERGE_COST_OF_GRAPH, MERGE_FANIN, MERGE_FREE_MIN, REWRITE_DELETED_SHARE, REWRITE_ROWS_MIN,
+    SEGMENTS_WAITING_MAX,
 };
 use crate::memory::descriptors;
 use crate::memory::words::megabytes;
@@ -227,7 +228,8 @@ fn idle_candidates(core: &Core, writer: &Writer, moment: Moment) -> Vec<SegmentV
 /// Segments to merge before the next one comes: the open files of so many would take the memory that segments are read by. Some of
 /// like size, so that rows aren't written anew each time; else the two smallest.
 fn crowding_candidates(core: &Core, writer: &Writer) -> Vec<SegmentView> {
-    match is_crowded(core, writer) {
+    let has_too_many = core.builds_elsewhere() && writer.segments.len() >= SEGMENTS_WAITING_MAX;
+    match has_too_many || is_crowded(core, writer) {
         true => smallest(&writer.segments, 2),
         false => Vec::new(),
     }
@@ -335,7 +337,10 @@ pub fn merges_may_free_memory(core: &Core) -> bool {
                 .any(|moment| !candidates(core, &writer, *moment).is_empty())
         };
         core.progress.job().is_some()
-            || !core.is_dropped() && !core.backoff.is_in_backoff(Job::Merge) && is_due()
+            || !core.builds_elsewhere()
+                && !core.is_dropped()
+                && !core.backoff.is_in_backoff(Job::Merge)
+                && is_due()
     })
 }
 
@@ -475,8 +480,11 @@ pub fn make_room_for_files(core: &Core) -> Result<()> {
         .check_room(descriptors::of_flat_segment(&core.view.load().schema) + 1)
 }
 
-/// Merges what is worth it; false when nothing is.
+/// Merges what is worth it; false when nothing is. Where another node builds, only what is crowded.
 pub fn merge(core: &Core, moment: Moment) -> Result<bool> {
+    if core.builds_elsewhere() && moment != Moment::Crowded {
+        return Ok(false);
+    }
     let result = merge_live(core, moment);
     core.backoff.note(Job::Merge, &result);
     if matches!(result, Ok(false)) && core.backoff.is_full(Job::Merge) && has_nothing_to_merge(core) {
@@ -513,6 +521,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             return Ok(false);
         }
         let threshold = match &sources[..] {
+            some if core.builds_elsewhere() && !some.iter().any(is_indexed) => 0,
             some if has_index(&writer.segments) && earns_an_index(core, &writer, some) => 1,
             // With more rows they have no less use for one.
             some if threshold_kb(&writer.config) > 0 && some.iter().any(is_indexed) => 1,
@@ -538,7 +547,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             [_] => JobKind::Rewrite,
             _ => JobKind::Merge,
         };
-        let id = take_segment_id(&mut writer);
+        let id = take_segment_id(core, &mut writer);
         (
             sources,
             id,
@@ -626,6 +635,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     commit_built(core, &mut writer, segments, applied_lsn, id)?;
     core.publish(&writer);
     drop(writer);
+    core.shared.note_built();
     // What had no room beside its sources has it when they are gone.
     drop(sources);
     if let (Some(segment), Some(kept)) = (newest, kept) {

@@ -1,5 +1,6 @@
 //! Background jobs, one at a time: flushes, merges, index builds. Each ends with one commit under the writer's lock.
 
+pub mod adopt;
 pub mod backoff;
 mod cache_fill;
 pub mod cancellation;
@@ -53,6 +54,9 @@ pub struct Settings {
     pub slots: Slots,
     /// Of the last change at the time of the commit.
     pub operation: u64,
+    /// The last group at that time, where all of it was applied; 0: a part of one was, or this was never noted.
+    #[serde(default)]
+    pub whole_lsn: u64,
 }
 
 /// Begins a job on `bytes` of rows, once no other one runs. A collection that was deleted meanwhile has no directory to
@@ -136,8 +140,10 @@ pub fn flush(core: &Core) -> Result<()> {
     // What fails here is noted there; the flush finds room all the same, or doesn't.
     while let Ok(true) = merge(core, Moment::Crowded) {}
     let frozen = core.writer().frozen.as_ref().map(|f| f.memtable.bytes());
-    let result =
-        begin_writing(core, frozen.unwrap_or(0)).and_then(|mut arena| flush_with(core, &mut arena, None));
+    // Where another node builds, an index of these rows comes from there.
+    let threshold = core.builds_elsewhere().then_some(0);
+    let result = begin_writing(core, frozen.unwrap_or(0))
+        .and_then(|mut arena| flush_with(core, &mut arena, threshold));
     core.backoff.note(Kind::Flush, &result.clone().map(|()| true));
     if frozen.is_some() {
         core.shared.note_flush(&core.id, &result);
@@ -158,7 +164,7 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Resu
         (
             view,
             applied_lsn,
-            take_segment_id(&mut writer),
+            take_segment_id(core, &mut writer),
             writer.schema.clone(),
             threshold.unwrap_or_else(|| threshold_kb(&writer.config)),
         )
@@ -180,6 +186,9 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Resu
         fill(core, segment, kept, &mut arena.lookup.io)?;
     }
     drop(others);
+    let has_index = segment
+        .as_ref()
+        .is_some_and(|(segment, _)| segment.indexed_vectors() > 0);
     let mut writer = core.writer();
     let frozen = writer.frozen.as_ref().expect("only a flush takes it");
     let mut segments = writer.segments.clone();
@@ -205,6 +214,9 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Resu
         writer.spare = MemtableWriter::new(writer.schema.clone(), &writer.memtables).ok();
     }
     core.publish(&writer);
+    if has_index {
+        core.shared.note_built();
+    }
     writer.release_log(applied_lsn)
 }
 
@@ -233,9 +245,10 @@ fn carry(
     }
 }
 
-fn take_segment_id(writer: &mut Writer) -> u64 {
-    let id = writer.manifest.next_segment;
-    writer.manifest.next_segment += 1;
+fn take_segment_id(core: &Core, writer: &mut Writer) -> u64 {
+    let next = writer.manifest.next_segment;
+    let id = core.shared.segment_ids.next(next);
+    writer.manifest.next_segment = next.max(id + 1);
     id
 }
 
@@ -338,6 +351,7 @@ fn commit(
         config,
         slots,
         operation: writer.operation,
+        whole_lsn: writer.whole_lsn(),
     };
     let manifest = Manifest {
         number,
@@ -601,6 +615,7 @@ fn replace_field_files(
     };
     core.publish(&writer);
     drop(writer);
+    core.shared.note_changed();
     core.shared.wake_maintenance();
     renewed
 }
@@ -642,6 +657,7 @@ fn change_settings_with(core: &Core, config: CollectionConfig) -> Result<()> {
     commit(core, &mut writer, segments, applied_lsn, Some((config, slots)))?;
     core.publish(&writer);
     drop(writer);
+    core.shared.note_changed();
     // Segments may want an index now, or RAM.
     core.shared.wake_maintenance();
     Ok(())

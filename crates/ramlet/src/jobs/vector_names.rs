@@ -117,6 +117,7 @@ fn with_vector(writer: &Writer, name: &str, new: &NewVector, next: Option<u16>) 
         config,
         slots,
         operation: writer.operation,
+        whole_lsn: 0,
     })
 }
 

@@ -29,7 +29,7 @@ pub struct SyncTimes {
 /// A background job that is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobDone {
-    /// `clear`, `flush`, `merge`, `upkeep`.
+    /// `clear`, `flush`, `merge`, `upkeep`, `adopt`.
     pub kind: &'static str,
     /// Id of the collection.
     pub collection: String,
@@ -48,7 +48,7 @@ pub struct JobTimes {
 }
 
 /// Kinds of jobs, in the order of [`Watch::job_times`].
-pub const JOB_KINDS: [&str; 4] = ["clear", "flush", "merge", "upkeep"];
+pub const JOB_KINDS: [&str; 5] = ["clear", "flush", "merge", "upkeep", "adopt"];
 
 /// Shared by all collections. Until it gets a clock nothing is timed.
 #[derive(Default)]
@@ -131,7 +131,7 @@ impl Watch {
         drop(jobs);
         let took_ms = took / 1_000_000;
         match JOB_KINDS[kind] {
-            kind @ "merge" => tracing::info!(kind, collection, took_ms, failed, "job done"),
+            kind @ ("merge" | "adopt") => tracing::info!(kind, collection, took_ms, failed, "job done"),
             kind => tracing::debug!(kind, collection, took_ms, failed, "job done"),
         }
     }

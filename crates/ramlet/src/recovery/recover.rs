@@ -50,6 +50,7 @@ pub fn create_with(parts: Parts, config: CollectionConfig, slots: Slots) -> Resu
         config,
         slots,
         operation: 0,
+        whole_lsn: 0,
     };
     let log = Log::create(parts.file_context.storage.clone(), 1, parts.shared.log_setup())?;
     let manifest = Manifest {
@@ -176,6 +177,7 @@ fn assemble(
         backoff: Default::default(),
         monitor: RecallMonitor::new(parts.samples),
         progress: Default::default(),
+        builds_alone: AtomicBool::new(false),
         seen_idle: Default::default(),
         quiet: Default::default(),
         gate: Default::default(),

@@ -167,8 +167,8 @@ fn shut(collection: &Collection) -> bool {
 fn has_due(collection: &Collection) -> bool {
     collection.cores().iter().any(|core| {
         let writer = core.writer();
-        // What is done in idle periods alone isn't worth a load.
-        !jobs::candidates(core, &writer, Moment::Busy).is_empty()
+        // What is done in idle periods alone isn't worth a load, nor what another node does.
+        !core.builds_elsewhere() && !jobs::candidates(core, &writer, Moment::Busy).is_empty()
     })
 }
 

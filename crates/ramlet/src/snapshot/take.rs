@@ -117,6 +117,7 @@ impl Moment {
                 config: writer.config.clone(),
                 slots: writer.slots.clone(),
                 operation: writer.operation,
+                whole_lsn: 0,
             },
             next_segment: writer.manifest.next_segment,
             _held: held,

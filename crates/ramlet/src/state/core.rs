@@ -125,6 +125,8 @@ pub struct Core {
     pub backoff: Backoff,
     pub monitor: RecallMonitor,
     pub progress: Progress,
+    /// What another node builds can't be had here: it is built here, as if there were no other.
+    pub builds_alone: AtomicBool,
     /// Number of the newest change when the maintenance thread was last idle.
     pub seen_idle: AtomicU64,
     /// How many of its idle rounds there was none since.
@@ -220,6 +222,11 @@ impl Core {
         if writer.stopped.is_none() {
             self.view.store(Arc::new(writer.view()));
         }
+    }
+
+    /// Whether its indexes are built by another node, and come from there.
+    pub fn builds_elsewhere(&self) -> bool {
+        self.shared.builds_elsewhere.load(Ordering::Acquire) && !self.builds_alone.load(Ordering::Acquire)
     }
 
     pub fn is_dropped(&self) -> bool {

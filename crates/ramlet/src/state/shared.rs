@@ -10,6 +10,7 @@ use ramlet_index::IndexScratch;
 use ramlet_memory::{AnonBuf, Consumer, OverBudget, Reservation};
 
 use super::core::Core;
+use super::segment_ids::SegmentIds;
 use crate::error::{Error, ErrorKind};
 use crate::faults::locks;
 use crate::faults::locks::whole;
@@ -171,6 +172,13 @@ pub struct Shared {
     pub scratch_most: u64,
     /// Where groups go before the log file, on a node whose log others read.
     pub group_log: OnceLock<Arc<dyn GroupLog>>,
+    /// Another node builds indexes and merges for this one.
+    pub builds_elsewhere: AtomicBool,
+    /// Merges and index builds that are committed, and changes of settings.
+    pub built: AtomicU64,
+    pub changed: AtomicU64,
+    /// Where segments go from node to node: ids that no other node uses.
+    pub segment_ids: SegmentIds,
     /// What it all takes in time.
     pub watch: Watch,
     _log_buffers: Reservation,
@@ -218,6 +226,10 @@ impl Shared {
             group_bytes: group_bytes.clamp(*GROUP_BYTES.start(), *GROUP_BYTES.end()),
             scratch_most,
             group_log: OnceLock::new(),
+            builds_elsewhere: AtomicBool::new(false),
+            built: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
+            segment_ids: SegmentIds::new(seed),
             watch: Watch::default(),
             _log_buffers: log_buffers,
         }
@@ -345,6 +357,16 @@ impl Shared {
         if let Some(failure) = whole(&self.flush_failures).get_mut(of) {
             failure.is_refused = true;
         }
+    }
+
+    /// A merge or an index build is committed.
+    pub fn note_built(&self) {
+        self.built.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Settings are.
+    pub fn note_changed(&self) {
+        self.changed.fetch_add(1, Ordering::AcqRel);
     }
 
     pub fn wake_maintenance(&self) {

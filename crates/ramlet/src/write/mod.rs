@@ -1,5 +1,6 @@
 //! Writes: from an update through the log and the memtable to a new view.
 
+pub mod adoption;
 pub mod change;
 pub mod disk_room;
 pub mod encoding;

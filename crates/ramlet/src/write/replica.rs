@@ -10,6 +10,7 @@ use ramlet_format::catalog;
 use ramlet_format::manifest;
 use ramlet_io::ReadFile;
 
+use crate::collection::Collection;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::read::lookup::Lookup;
@@ -67,6 +68,7 @@ impl Engine {
     /// From now on groups are given to `log` first. Once, before the first write.
     pub fn set_group_log(&self, log: Arc<dyn GroupLog>) {
         let _ = self.shared().group_log.set(log);
+        self.shared().segment_ids.share();
     }
 
     /// For a thread that is to apply groups.
@@ -91,7 +93,12 @@ impl Engine {
     }
 
     /// A collection or shard by the name of its directory; `None`: it was deleted.
-    fn core_of(&self, id: &str) -> Result<Option<Arc<Core>>> {
+    pub(crate) fn core_of(&self, id: &str) -> Result<Option<Arc<Core>>> {
+        Ok(self.handle_of(id)?.map(|(_, core)| core))
+    }
+
+    /// The same with its handle, which keeps it loaded.
+    pub(crate) fn handle_of(&self, id: &str) -> Result<Option<(Arc<Collection>, Arc<Core>)>> {
         let name = {
             let names = self.names();
             let mut all = names.catalog.collections.iter();
@@ -108,7 +115,8 @@ impl Engine {
             }
         };
         let collection = self.collection(&name)?;
-        Ok(collection.cores().into_iter().find(|core| core.id == id))
+        let core = collection.cores().into_iter().find(|core| core.id == id);
+        Ok(core.map(|core| (collection, core)))
     }
 
     /// The number that the next collection or shard gets.

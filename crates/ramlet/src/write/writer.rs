@@ -301,6 +301,16 @@ impl Writer {
         self.log.as_mut().is_some_and(Log::drop_spares)
     }
 
+    /// The last group, if all of it is applied; 0: a part of it is.
+    pub fn whole_lsn(&self) -> u64 {
+        let last = self.log.as_ref().map(Log::last_lsn);
+        if last == Some(self.applied_lsn) {
+            self.applied_lsn
+        } else {
+            0
+        }
+    }
+
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::bytes)
     }

@@ -1,5 +1,6 @@
 //! Tests of the engine from outside.
 
+mod adoption;
 mod away;
 mod budgets;
 mod cancellation;
