@@ -242,6 +242,21 @@ pub enum NodeRole {
     Writer,
     /// Follows the writer, and never takes over
     Reader,
+    /// As reader. It also builds indexes and merges for the other nodes, which download them
+    Build,
+}
+
+#[cfg(feature = "store")]
+impl NodeRole {
+    /// Whether it builds for others.
+    pub fn builds(self) -> bool {
+        self == NodeRole::Build
+    }
+
+    /// Whether it may own the log.
+    pub fn is_candidate(self) -> bool {
+        matches!(self, NodeRole::Auto | NodeRole::Writer)
+    }
 }
 
 /// What a line of the log looks like.

@@ -134,7 +134,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         seed: seed(),
         log_file_bytes: None,
     };
-    let engine = Engine::open_without(storage, options, &args.skip_collection, false)
+    #[cfg(feature = "store")]
+    let builds_elsewhere = prepared.as_ref().is_some_and(node::Prepared::expects_builder);
+    #[cfg(not(feature = "store"))]
+    let builds_elsewhere = false;
+    let engine = Engine::open_without(storage, options, &args.skip_collection, builds_elsewhere)
         .with_context(|| format!("opening {}", path.display()))?;
     snapshots::prepare(&engine, &settings, args)?;
     say(format_args!(

@@ -210,7 +210,7 @@ fn store(args: &ServeArgs, said: &Sources) -> Result<Option<StoreSettings>> {
         (None, None) => None,
         (None, Some(found)) => {
             let role = NodeRole::from_str(&found.value, true);
-            Some(role.map_err(|_| found.wrong(&"it is none of auto, writer and reader"))?)
+            Some(role.map_err(|_| found.wrong(&"it is none of auto, writer, reader and build"))?)
         }
     };
     let backup_every = match (args.store_backup_every, said.find("store_backup_every")) {

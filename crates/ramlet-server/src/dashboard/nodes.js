@@ -37,7 +37,7 @@ function rowsOf(shard, own) {
     const where = isLink ? make("a", { href: `${node.uri}/dashboard`, rel: "noreferrer" }, node.uri) : node.uri;
     const lag = node.owns ? "–" : count(node.slots_behind);
     return make("tr", { class: isHere ? "here" : "" },
-      name(at), make("td", {}, where, isHere ? " (this one)" : ""), make("td", {}, node.owns ? "writes" : "follows"),
+      name(at), make("td", {}, where, isHere ? " (this one)" : ""), make("td", {}, node.owns ? "writes" : node.role === "build" ? "builds" : "follows"),
       make("td", { class: "n" }, count(node.slot)), make("td", { class: newest && node.slots_behind > 0 ? "n alarm" : "n" }, lag),
       make("td", { class: "n" }, bytes(node.disk_bytes)), make("td", { class: "n" }, bytes(node.memory_bytes)),
       make("td", { class: "n" }, isHere ? "now" : seconds(node.silent_ms)));

@@ -528,6 +528,21 @@ fn shared_log(text: &mut Text, app: &App) {
         "1: this node owns the log and takes writes.",
         u8::from(status.role == Role::Writer),
     );
+    text.gauge(
+        "ramlet_store_build",
+        "1: this node builds indexes and merges for others.",
+        u8::from(status.builds),
+    );
+    text.gauge(
+        "ramlet_store_builds_elsewhere",
+        "1: another node builds indexes and merges for this one.",
+        u8::from(status.builds_elsewhere),
+    );
+    text.counter(
+        "ramlet_store_built_total",
+        "Merges and index builds of this node.",
+        app.engine.built(),
+    );
     if let Some(forwarder) = &node.forwarder {
         text.counter(
             "ramlet_store_forwarded_total",

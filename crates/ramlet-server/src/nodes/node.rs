@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::forwarder::Forwarder;
-use super::peer::PeerNode;
+use super::peer::{PeerNode, role_name};
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::shards::known::Shards;
@@ -48,6 +48,10 @@ pub struct NodeStatus {
     pub role: Role,
     /// It takes over when the owner is silent.
     pub is_candidate: bool,
+    /// It builds indexes and merges for the others.
+    pub builds: bool,
+    /// Another node builds for it.
+    pub builds_elsewhere: bool,
     /// Its id, and where it is reached.
     pub node: String,
     pub url: String,
@@ -73,6 +77,11 @@ pub struct NodeStatus {
 }
 
 impl NodeStatus {
+    /// What it does, in a word.
+    pub(crate) fn role_name(&self) -> &'static str {
+        role_name(self.role == Role::Writer, self.builds)
+    }
+
     /// This node, as others see it.
     pub(crate) fn peer(self) -> PeerNode {
         PeerNode {
@@ -82,6 +91,7 @@ impl NodeStatus {
             slot: self.slot,
             memory_bytes: self.memory_bytes,
             disk_bytes: self.disk_bytes,
+            builds: self.builds,
             quiet: Duration::ZERO,
         }
     }
@@ -234,7 +244,7 @@ impl Node {
         let status = self.log.status();
         let staleness = status.staleness();
         json!({
-            "role": status.role.name(), "url": status.store, "writer": status.writer, "epoch": status.epoch, "slot": status.slot,
+            "role": status.role_name(), "builds_elsewhere": status.builds_elsewhere, "url": status.store, "writer": status.writer, "epoch": status.epoch, "slot": status.slot,
             "staleness_ms": staleness.map(|age| age.as_millis() as u64), "backup_slot": status.covered,
             "deleted_slot": status.deleted, "fault": status.fault,
         })

@@ -16,6 +16,8 @@ pub struct PeerNode {
     pub memory_bytes: u64,
     /// Of its copy of the data.
     pub disk_bytes: u64,
+    /// It builds indexes and merges for the others.
+    pub builds: bool,
     /// For how long it has said nothing new.
     pub quiet: Duration,
 }
@@ -28,6 +30,15 @@ pub(crate) fn peer_of(node: &str) -> u64 {
     digits.unwrap_or_default()
 }
 
+/// What a node does, in a word.
+pub(crate) fn role_name(owns: bool, builds: bool) -> &'static str {
+    match (owns, builds) {
+        (true, _) => "writer",
+        (false, true) => "build",
+        (false, false) => "reader",
+    }
+}
+
 /// A shard and its nodes, as `/cluster` tells of them.
 pub(crate) fn nodes_json(shard: u32, nodes: &[PeerNode]) -> Value {
     let newest = nodes.iter().map(|node| node.slot).max().unwrap_or_default();
@@ -35,7 +46,7 @@ pub(crate) fn nodes_json(shard: u32, nodes: &[PeerNode]) -> Value {
         .iter()
         .map(|node| {
             json!({
-                "peer_id": peer_of(&node.node), "uri": node.url, "owns": node.owns, "role": if node.owns { "writer" } else { "reader" },
+                "peer_id": peer_of(&node.node), "uri": node.url, "owns": node.owns, "role": role_name(node.owns, node.builds),
                 "slot": node.slot, "slots_behind": newest - node.slot, "memory_bytes": node.memory_bytes, "disk_bytes": node.disk_bytes,
                 "silent_ms": node.quiet.as_millis() as u64,
             })
@@ -58,6 +69,7 @@ mod tests {
             slot,
             memory_bytes: 64,
             disk_bytes: 7,
+            builds: node.ends_with('0'),
             quiet: Duration::from_millis(1_500),
         };
         let told = nodes_json(
@@ -67,7 +79,7 @@ mod tests {
         assert_eq!(
             told["nodes"][1],
             json!({
-                "peer_id": 17, "uri": "http://a", "owns": false, "role": "reader", "slot": 5, "slots_behind": 4, "memory_bytes": 64,
+                "peer_id": 17, "uri": "http://a", "owns": false, "role": "build", "slot": 5, "slots_behind": 4, "memory_bytes": 64,
                 "disk_bytes": 7, "silent_ms": 1_500,
             })
         );

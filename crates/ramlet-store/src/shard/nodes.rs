@@ -46,6 +46,12 @@ pub struct Card {
     /// Of a divided store: it goes to another shard that needs it more.
     #[serde(default)]
     pub moves: bool,
+    /// It builds indexes and merges for the others of its log.
+    #[serde(default)]
+    pub builds: bool,
+    /// The newest backup that it made since its start: where what it built is; 0: none yet.
+    #[serde(default)]
+    pub backup: u64,
 }
 
 /// Writes a node's card, over the one before.

@@ -12,7 +12,7 @@ use indicatif::HumanBytes;
 use ramlet_io::PAGE;
 use ramlet_memory::{Consumer, Ledger, Reservation};
 use ramlet_store::limits::{CARD_BYTES_MAX, CARDS_MAX};
-use ramlet_store::shard::{Position, SlotLog, newest_covered};
+use ramlet_store::shard::{Position, SlotLog, Work, cards, newest_covered};
 use ramlet_store::{Pull, Store, StoreUrl, nonce, settle_shards, shard_count};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ use crate::store::{pull, state, trusted};
 pub(super) const STATE: &str = "store.json";
 /// What nodes say of themselves takes no more, twice.
 const CARDS_BYTES: u64 = 2 * (CARDS_MAX as u64) * CARD_BYTES_MAX;
-/// The least memory: of a node that may write, which also sends backups, and of one that only reads.
+/// The least memory: of a node that may write, which also sends backups, or builds, and of one that only reads.
 const WRITER_MEMORY_MIN: u64 = 64_000_000;
 const READER_MEMORY_MIN: u64 = 40_000_000;
 
@@ -76,6 +76,8 @@ pub struct Prepared {
     /// It goes to another shard that needs it more.
     pub(super) moves: bool,
     pub(super) owned: Option<u64>,
+    /// A card says that its node builds for this one. Whether that node lives is found out later: until then nothing is built here.
+    pub(super) builder: bool,
 }
 
 /// Opens the store and fills the directory, where it is empty. Before the engine opens it.
@@ -86,18 +88,22 @@ pub fn prepare(
 ) -> Result<Prepared> {
     let role = settings.role;
     let least = match role {
-        NodeRole::Auto | NodeRole::Writer => WRITER_MEMORY_MIN,
+        NodeRole::Auto | NodeRole::Writer | NodeRole::Build => WRITER_MEMORY_MIN,
         NodeRole::Reader => READER_MEMORY_MIN,
     };
     // A cgroup's limit is cut to whole pages.
     if memory_bytes + (PAGE as u64) <= least {
         bail!("{memory_bytes} bytes of memory are below the {least} that a node of this role needs");
     }
-    let store = ramlet_store::open(&StoreUrl::parse(&settings.url)?, role != NodeRole::Reader)?;
+    let store = ramlet_store::open(&StoreUrl::parse(&settings.url)?, role.is_candidate())?;
     match role {
         NodeRole::Auto | NodeRole::Writer => {
             trusted(&store)?;
             store.claim()?;
+        }
+        NodeRole::Build => {
+            store.must_be_ours()?;
+            trusted(&store)?;
         }
         NodeRole::Reader => store.must_be_ours()?,
     }
@@ -110,7 +116,7 @@ pub fn prepare(
         .unwrap_or_else(nonce);
     // The log's entries are most of it; backups and the filling of a directory come beside.
     let memory = ledger.consumer("store", ledger.limit());
-    let cards = memory.reserve(CARDS_BYTES * u64::from(shards))?;
+    let cards_held = memory.reserve(CARDS_BYTES * u64::from(shards))?;
     let rhythm = Rhythm::new(settings.takeover_after, shards > 1);
     let places = match shards {
         1 => None,
@@ -119,7 +125,7 @@ pub fn prepare(
             let new = Newcomer {
                 node: &node,
                 memory_bytes,
-                is_candidate: role != NodeRole::Reader,
+                is_candidate: role.is_candidate(),
                 rhythm,
             };
             Some(choose(&store, shards, new, wanted)?)
@@ -148,21 +154,27 @@ pub fn prepare(
         backup_every: settings.backup_every,
         keep: settings.keep,
         rhythm,
-        cards,
+        cards: cards_held,
         whole,
         shard: places.as_ref().map(|places| places.own),
         moves: places.is_some() && role == NodeRole::Auto && settings.shard.is_none(),
         owned: places.as_ref().and_then(|places| places.owned),
         places,
+        builder: false,
     };
     prepared.fill()?;
+    if !role.builds() {
+        let all = cards(prepared.store())?;
+        let mut others = all.iter().filter(|card| card.node != prepared.node);
+        prepared.builder = others.any(|card| card.builds && card.work != Work::Left);
+    }
     Ok(prepared)
 }
 
 /// Into how many shards the store is divided; says it where this is the first node.
 fn shards_of(store: &Store, settings: &StoreSettings) -> Result<u32> {
     let shards = match settings.role {
-        NodeRole::Reader => shard_count(store)?.unwrap_or(1),
+        NodeRole::Reader | NodeRole::Build => shard_count(store)?.unwrap_or(1),
         NodeRole::Auto | NodeRole::Writer => settle_shards(store, settings.shards)?,
     };
     if let Some(wanted) = settings.shards.filter(|wanted| *wanted != shards) {
@@ -189,13 +201,18 @@ fn wanted_shard(settings: &StoreSettings, dir: &Path, state: Option<&State>) -> 
 }
 
 impl Prepared {
+    /// Whether indexes are to come from another node.
+    pub fn expects_builder(&self) -> bool {
+        self.builder
+    }
+
     /// The shards of a divided store.
     pub fn directory(&mut self) -> Option<Arc<Directory>> {
         let places = self.places.take()?;
         let new = Newcomer {
             node: &self.node,
             memory_bytes: self.memory_bytes,
-            is_candidate: self.role != NodeRole::Reader,
+            is_candidate: self.role.is_candidate(),
             rhythm: self.rhythm,
         };
         Some(Directory::new(places, self.whole.clone(), new, self.moves))
@@ -247,7 +264,7 @@ impl Prepared {
                         places.stores.len()
                     );
                 }
-                if self.role != NodeRole::Reader && is_new {
+                if self.role.is_candidate() && is_new {
                     self.adopts = true;
                     return Ok(());
                 }
@@ -259,7 +276,7 @@ impl Prepared {
             }
             _ => {}
         }
-        if newest.is_none() && self.role == NodeRole::Reader && self.log.peek(1)?.is_none() {
+        if newest.is_none() && !self.role.is_candidate() && self.log.peek(1)?.is_none() {
             bail!("{}: no writer has begun there yet", self.store());
         }
         fs::create_dir_all(&self.dir).with_context(|| self.dir.display().to_string())?;

@@ -39,6 +39,11 @@ impl Rhythm {
         }
     }
 
+    /// After so long a silent owner is followed.
+    pub fn after(&self) -> Duration {
+        self.after
+    }
+
     /// Between two signs of life of an owner.
     pub fn beat(&self) -> Duration {
         self.after / BEATS
@@ -141,6 +146,7 @@ impl Peer {
             slot: self.card.slot,
             memory_bytes: self.card.memory_bytes,
             disk_bytes: self.card.disk_bytes,
+            builds: self.card.builds,
             quiet: self.quiet,
         }
     }

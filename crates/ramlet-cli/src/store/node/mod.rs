@@ -7,6 +7,8 @@
 //! Who owns the log changes while nodes run. A candidate that hears nothing of the owner for long tries to take over ([`liveness`]); an owner that finds a
 //! seal of somebody else, or can't know what became of a write, follows again. A directory never has a group that the log lacks, so nothing is undone then.
 
+mod backup;
+mod building;
 mod claim;
 mod directory;
 mod liveness;
@@ -20,17 +22,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use ramlet::{CopiedFile, Engine, Follower, GroupLog};
+use ramlet::{Engine, Follower, GroupLog};
 use ramlet_memory::{Consumer, Reservation};
 use ramlet_server::{NodeStatus, PeerNode, Replayer, Role, SharedLog};
+use ramlet_store::StoreError;
 use ramlet_store::shard::{
-    Appended, Body, Bytes, Card, Covered, Effect, Entry, LogError, Over, Position, Replayed, SlotLog, Taken,
-    Work, card, cards, deletable, newest_covered, remove_card, write_card,
+    Appended, Body, Bytes, Card, Effect, Entry, LogError, Over, Position, Replayed, SlotLog, Taken, Work,
+    card, cards, newest_covered, remove_card, write_card,
 };
-use ramlet_store::{BackupKind, Described, Push, StoreError, StoreErrorKind, prune_shard, push_within};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use self::backup::before;
+use self::building::Publishing;
 pub use self::directory::{Prepared, prepare};
 use self::directory::{STATE, State};
 use self::liveness::{Peers, Rhythm, Vigil, turn};
@@ -53,11 +57,6 @@ const FAILURE_TOLD_AFTER: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_secs(30);
 /// How often the slot is noted in the directory, where it changes.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
-/// No backup sooner after the one before.
-const BACKUP_PAUSE: Duration = Duration::from_secs(10);
-/// Bytes of changes after which a backup is made, whatever their number.
-const BACKUP_BYTES: u64 = 64 << 20;
-const COPY_BYTES: usize = 1 << 20;
 
 /// Whose seal it is.
 #[derive(Serialize, Deserialize)]
@@ -82,6 +81,8 @@ struct Known {
     /// What is behind this slot is to be applied once more.
     again_behind: Option<u64>,
     peers: Peers,
+    /// The newest backup of a node that builds for this one, while one lives; 0: it made none yet.
+    builder: Option<u64>,
     fault: Option<String>,
     /// Bytes of groups since the last backup.
     fresh_bytes: u64,
@@ -131,6 +132,8 @@ pub struct NodeLog {
     beats: AtomicU64,
     /// Of the directory, now and then.
     disk_bytes: AtomicU64,
+    /// The newest backup that this node made since its start; 0: none.
+    backup: AtomicU64,
     /// Counts wishes that the threads look now.
     wishes: Mutex<u64>,
     wished: Condvar,
@@ -170,6 +173,7 @@ impl NodeLog {
                 is_settled: true,
                 again_behind: None,
                 peers: Peers::default(),
+                builder: prepared.builder.then_some(0),
                 fault: None,
                 fresh_bytes: 0,
                 noted: (position.slot, Instant::now()),
@@ -178,6 +182,7 @@ impl NodeLog {
             under_way: AtomicU64::new(0),
             beats: AtomicU64::new(now().unwrap_or_default() << 20),
             disk_bytes: AtomicU64::new(0),
+            backup: AtomicU64::new(0),
             wishes: Mutex::default(),
             wished: Condvar::new(),
             stopped: AtomicBool::new(false),
@@ -211,6 +216,14 @@ impl NodeLog {
 
     fn role(&self) -> Role {
         self.known().role
+    }
+
+    fn role_name(&self) -> &'static str {
+        if self.setting.builds() {
+            "build"
+        } else {
+            self.role().name()
+        }
     }
 
     /// Waits for so long, or until somebody wishes that a thread looks now. `seen`: the wishes that the thread has heard.
@@ -374,7 +387,10 @@ impl NodeLog {
             NodeRole::Writer => self
                 .log
                 .take_over(&mut position, (Over::Anybody, &self.about()), apply)?,
-            NodeRole::Auto | NodeRole::Reader => match self.log.replay(&mut position, apply)? {
+            NodeRole::Auto | NodeRole::Reader | NodeRole::Build => match self
+                .log
+                .replay(&mut position, apply)?
+            {
                 Replayed::Behind => Taken::Behind,
                 Replayed::AtEnd => match self.needs_no_silence(position)? && self.setting == NodeRole::Auto {
                     true => self
@@ -409,7 +425,7 @@ impl NodeLog {
         }
         say(format_args!(
             "{} of {}, epoch {}, {} applied in {:.1} s",
-            self.role().name(),
+            self.role_name(),
             self.log.store(),
             position.epoch,
             many(position.slot - from.slot, "slot"),
@@ -460,7 +476,7 @@ impl NodeLog {
 
     /// What goes on while the server answers.
     pub fn run(self: &Arc<Self>, engine: &Arc<Engine>, replayer: Replayer) -> Result<Vec<JoinHandle<()>>> {
-        let (log, engine) = (self.clone(), engine.clone());
+        let (log, engine, adopting) = (self.clone(), engine.clone(), engine.clone());
         let store = thread::Builder::new().name("store".to_owned());
         let store = store.spawn(move || {
             while !log.is_stopped() && !log.is_behind() {
@@ -473,10 +489,17 @@ impl NodeLog {
         let log = self.clone();
         let beat = thread::Builder::new().name("heartbeat".to_owned());
         let beat = beat.spawn(move || log.beat());
-        Ok(vec![
+        let mut threads = vec![
             store.context("starting a thread")?,
             beat.context("starting a thread")?,
-        ])
+        ];
+        if !self.setting.builds() {
+            let log = self.clone();
+            let adopt = thread::Builder::new().name("adopt".to_owned());
+            let adopt = adopt.spawn(move || log.adopt(&adopting));
+            threads.push(adopt.context("starting a thread")?);
+        }
+        Ok(threads)
     }
 
     /// Whoever waits for the store waits no more.
@@ -523,10 +546,12 @@ impl NodeLog {
             slot: known.position.slot,
             beat: self.beats.fetch_add(1, Ordering::Relaxed),
             memory_bytes: self.memory_bytes,
-            is_candidate: self.setting != NodeRole::Reader,
+            is_candidate: self.setting.is_candidate(),
             disk_bytes: self.disk_bytes.load(Ordering::Relaxed),
             chooses: false,
             moves: self.moves,
+            builds: self.setting.builds(),
+            backup: self.backup.load(Ordering::Acquire),
         }
     }
 
@@ -556,6 +581,7 @@ impl NodeLog {
     /// Says that this node lives, looks at the others, and whether it still owns the log.
     fn beat(&self) {
         let (mut said, mut looked, mut seen) = (None::<(Role, Instant)>, None::<Instant>, 0);
+        let mut told = 0;
         let mut measured = None::<Instant>;
         let (begun, mut moved) = (Instant::now(), (0, Instant::now()));
         while !self.is_stopped() {
@@ -578,12 +604,14 @@ impl NodeLog {
                 // Whoever writes is heard.
                 let quiet = at.elapsed().min(moved.1.elapsed());
                 before != role
+                    || self.setting.builds() && at.elapsed() >= self.rhythm.beat()
                     || at.elapsed() >= self.rhythm.announce()
                     || role == Role::Writer && quiet >= self.rhythm.beat()
             });
-            if is_due && role == self.role() {
-                match write_card(self.log.store(), &self.card(role)) {
-                    Ok(()) => said = Some((role, Instant::now())),
+            let card = self.card(role);
+            if (is_due || card.backup != told) && role == self.role() {
+                match write_card(self.log.store(), &card) {
+                    Ok(()) => (said, told) = (Some((role, Instant::now())), card.backup),
                     Err(e) => tracing::debug!("no sign of life: {e}"),
                 }
             }
@@ -678,6 +706,7 @@ impl NodeLog {
             thread::sleep(WRITER_POLL);
         };
         let (mut looks, mut seen, mut vigil) = (0, 0, Vigil::new(self.rhythm));
+        let mut publishing = Publishing::new();
         while !self.is_stopped() {
             let (begun, from) = (Instant::now(), self.known().position);
             let mut position = from;
@@ -747,13 +776,16 @@ impl NodeLog {
             };
             let position = self.known().position;
             self.note_now_and_then(position);
+            if self.setting.builds() && pause == READER_POLL {
+                self.publish(engine, &mut publishing);
+            }
             self.pause(pause, &mut seen);
         }
     }
 
     /// Whether the owner is silent for so long that it is this node's turn.
     fn may_try(&self, vigil: &mut Vigil) -> bool {
-        if self.setting == NodeRole::Reader {
+        if !self.setting.is_candidate() {
             return false;
         }
         let (owner, epoch) = {
@@ -782,55 +814,6 @@ impl NodeLog {
         vigil.is_over(turn(&own, others, (&self.id, owner.as_deref())))
     }
 
-    /// Backs up now and then, until another one owns the log.
-    fn keep(&self, engine: &Arc<Engine>, replayer: &Replayer) {
-        let (mut backed, mut seen) = (Instant::now(), 0);
-        loop {
-            self.pause(WRITER_POLL, &mut seen);
-            if self.is_stopped() || self.role() != Role::Writer {
-                return;
-            }
-            let covered = before(self.known().position);
-            self.note_now_and_then(covered);
-            let slots = covered.slot.saturating_sub(self.log.known_covered().slot);
-            let is_due = slots >= self.backup_every || self.known().fresh_bytes >= BACKUP_BYTES && slots > 0;
-            if !is_due || backed.elapsed() < BACKUP_PAUSE {
-                continue;
-            }
-            backed = Instant::now();
-            self.known().fresh_bytes = 0;
-            // Changes of collections wait: a copy with one that is behind its slot would have it made twice.
-            match replayer.between_changes(|| self.push(engine)) {
-                Ok((number, slot)) => tracing::info!(backup = number, slot, "backed up"),
-                Err(e) if self.is_stopped() => tracing::debug!("{e:#}"),
-                Err(e) => tracing::warn!("no backup: {e:#}"),
-            }
-            if let Err(e) = self.drop_old() {
-                tracing::warn!("old backups and slots stay for now: {e:#}");
-            }
-        }
-    }
-
-    /// Deletes backups of this log and slots that aren't kept.
-    fn drop_old(&self) -> Result<()> {
-        if self.keep == 0 {
-            return Ok(());
-        }
-        let trimmed = self.log.trim(&self.memory)?;
-        // A sweep reads the lists of all backups that stay.
-        let most = 2 * self.keep;
-        let pruned = prune_shard(self.log.store(), (self.keep, most), &self.memory, now()?)?;
-        let pruned = pruned.unwrap_or_default();
-        tracing::info!(
-            slots = trimmed.deleted,
-            seals = trimmed.kept,
-            backups = pruned.dropped.len(),
-            objects = pruned.deleted_objects,
-            "deleted"
-        );
-        Ok(())
-    }
-
     /// An owner that nobody gives a write learns here that it is one no more.
     fn check_ownership(&self) {
         let Ok(position) = self.appending.try_lock() else {
@@ -846,78 +829,10 @@ impl NodeLog {
             Err(_) => {}
         }
     }
-
-    /// Sends all files to the store, each collection as of a moment behind the slot that is said. No change of collections may be under way.
-    fn push(&self, engine: &Engine) -> Result<(u64, u64)> {
-        let _held = self.memory.reserve(COPY_BYTES as u64)?;
-        let position = self.known().position;
-        let deleted = match self.keep {
-            0 => self.log.known_covered().deleted,
-            keep => deletable(self.log.store(), keep)?,
-        };
-        let covered = Covered {
-            slot: before(position).slot,
-            epoch: position.epoch,
-            changes: position.slot,
-            deleted,
-        };
-        let collections = engine.collection_names();
-        let report = push_within(self.log.store(), &self.memory, now()?, &mut |_| {}, &mut |push| {
-            let mut failed = None;
-            let mut buf = vec![0; COPY_BYTES];
-            let copied = engine.copy(&mut |file| {
-                send(push, file, &mut buf).map_err(|e| {
-                    let plain = ramlet::Error::bad_input(e.to_string());
-                    failed = Some(e);
-                    plain
-                })
-            });
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            copied.map_err(|e| StoreError::new(StoreErrorKind::Failed, e.to_string()))?;
-            Ok(Described {
-                of: BackupKind::Directory,
-                collections: collections.clone(),
-                covered: Some(covered),
-                snapshot: None,
-            })
-        })?;
-        self.log.note_covered(report.number, covered);
-        Ok((report.number, covered.slot))
-    }
-}
-
-/// A slot up to which all is surely in the directory of an owner: the last group may be on its way into the log file.
-fn before(position: Position) -> Position {
-    Position {
-        slot: position.slot.saturating_sub(1),
-        ..position
-    }
 }
 
 fn named(json: &[u8]) -> Option<About> {
     serde_json::from_slice(json).ok()
-}
-
-fn send(push: &mut Push<'_>, file: &CopiedFile, buf: &mut [u8]) -> std::result::Result<(), StoreError> {
-    push.begin_file(&file.name)?;
-    let mut at = 0;
-    while at < file.bytes {
-        let part = (buf.len() as u64).min(file.bytes - at) as usize;
-        let read = file.read_at(&mut buf[..part], at);
-        read.map_err(|e| StoreError::new(StoreErrorKind::Failed, format!("{}: {e}", file.name)))?;
-        push.write(&buf[..part])?;
-        at += part as u64;
-    }
-    let ended = push.end_file()?;
-    match file.exact.is_none_or(|exact| exact == ended) {
-        true => Ok(()),
-        false => Err(StoreError::new(
-            StoreErrorKind::Corrupt,
-            format!("{}: its checksum isn't what its manifest says", file.name),
-        )),
-    }
 }
 
 impl GroupLog for NodeLog {
@@ -946,7 +861,9 @@ impl SharedLog for NodeLog {
         let role = known.role;
         NodeStatus {
             role,
-            is_candidate: self.setting != NodeRole::Reader,
+            is_candidate: self.setting.is_candidate(),
+            builds: self.setting.builds(),
+            builds_elsewhere: known.builder.is_some(),
             node: self.node.clone(),
             url: self.url.get().cloned().unwrap_or_default(),
             store: self.log.store().to_string(),
