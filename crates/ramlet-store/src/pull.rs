@@ -240,7 +240,8 @@ impl Run<'_> {
         while self.tasks.len() >= self.parallel {
             self.write_one()?;
         }
-        let held = self.pull.memory.reserve(2 * CHUNK_BYTES_MAX as u64)?;
+        // Of a small chunk it isn't as much.
+        let held = self.pull.memory.reserve(2 * u64::from(chunk.bytes))?;
         let store = self.pull.store;
         let (inner, url) = (store.inner(), store.to_string());
         let name = self.pull.files[file].name.clone();

@@ -89,8 +89,10 @@ impl Builders {
     fn hear(&mut self, cards: Vec<(String, Option<Card>)>) {
         let since = self.looked.elapsed().min(2 * WRITER_POLL);
         self.looked = Instant::now();
+        let mut unread = Vec::new();
         for (node, card) in cards {
             let Some(card) = card else {
+                unread.push(node);
                 continue;
             };
             let heard = self.all.entry(node).or_insert(Heard {
@@ -106,8 +108,9 @@ impl Builders {
             (heard.beat, heard.backup) = (card.beat, card.backup);
             heard.has_left = card.work == Work::Left || !card.builds;
         }
-        // One that is gone for long is known by its card, where it comes again.
-        self.all.retain(|_, heard| heard.quiet < self.after * 100);
+        // One that is silent stays known as long as its card is there: seen for the first time it would live.
+        self.all
+            .retain(|node, heard| heard.quiet < self.after || !unread.contains(node));
     }
 
     /// The newest backup of those that live; `None`: none does.
@@ -199,6 +202,7 @@ impl NodeLog {
     /// Takes what other nodes build, and says whether one does.
     pub(super) fn adopt(self: &Arc<Self>, engine: &Arc<Engine>) {
         let (mut builders, mut done, mut seen) = (Builders::new(self.rhythm.after()), 0, 0);
+        let mut failed = None::<Instant>;
         let mut looked = match self.memory.reserve(0) {
             Ok(held) => Looked {
                 lists: BTreeMap::new(),
@@ -226,12 +230,21 @@ impl NodeLog {
                 }
                 engine.set_builds_elsewhere(backup.is_some());
             }
-            if let Some(number) = backup.filter(|number| *number > done) {
+            let rests = failed.is_some_and(|at| at.elapsed() < self.rhythm.beat());
+            if let Some(number) = backup.filter(|number| *number > done && !rests) {
+                let failures = looked.failures.values().sum::<u32>();
+                failed = None;
                 match self.adopt_from(engine, number, &mut looked) {
                     Ok(true) => done = number,
                     Ok(false) => {}
                     Err(e) if self.is_stopped() => tracing::debug!("{e:#}"),
-                    Err(e) => tracing::warn!("nothing of backup {number} is taken for now: {e:#}"),
+                    Err(e) => {
+                        failed = Some(Instant::now());
+                        tracing::warn!("nothing of backup {number} is taken for now: {e:#}");
+                    }
+                }
+                if looked.failures.values().sum::<u32>() > failures {
+                    failed = Some(Instant::now());
                 }
             }
             self.pause(pause, &mut seen);
@@ -257,7 +270,9 @@ impl NodeLog {
 
     /// Takes segments out of a backup; false: something of it is to be tried again.
     fn adopt_from(self: &Arc<Self>, engine: &Engine, number: u64, looked: &mut Looked) -> Result<bool> {
-        let pull = match Pull::within(self.log.store(), Some(number), &self.memory) {
+        // Caches give way: what comes is worth more.
+        let memory = self.memory.waiting();
+        let pull = match Pull::within(self.log.store(), Some(number), &memory) {
             Ok(pull) => pull,
             // A newer one is there by now.
             Err(e) if e.kind() == StoreErrorKind::NotFound => return Ok(true),
@@ -383,6 +398,12 @@ mod tests {
         builders.looked = long_ago();
         builders.hear(says(2, 7, Work::Follows));
         assert_eq!(builders.backup(), None);
+        // Its card is there for long.
+        for _ in 0..1_000 {
+            builders.looked = long_ago();
+            builders.hear(says(2, 7, Work::Follows));
+            assert_eq!(builders.backup(), None);
+        }
         // It comes again, and says that it ends.
         builders.hear(says(3, 8, Work::Follows));
         assert_eq!(builders.backup(), Some(8));
