@@ -1,5 +1,6 @@
 """`ramlet serve --role build`: one node builds indexes and merges, the others take them. No search sees a difference, whoever is killed when."""
 
+import json
 import random
 import re
 import threading
@@ -82,11 +83,11 @@ def indexed(client, name="docs"):
     return client.get_collection(name).indexed_vectors_count
 
 
-def until(condition, what, timeout=90):
+def until(condition, what, timeout=90, pause=0.1):
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, what() if callable(what) else what
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 def brought(node):
@@ -126,12 +127,13 @@ def recall(client, truth, name="docs"):
     return hits / 300
 
 
-def test_one_node_builds_for_all(nodes):
-    writer = nodes("w", "writer")
+@pytest.mark.parametrize("memory", ["128MB", "64MB"])
+def test_one_node_builds_for_all(nodes, memory):
+    writer = nodes("w", "writer", memory=memory)
     client = client_of(writer)
     client.create_collection("other", models.VectorParams(size=4, distance=models.Distance.DOT))
-    builder = nodes("b", "build")
-    reader = nodes("r", "reader")
+    builder = nodes("b", "build", memory=memory)
+    reader = nodes("r", "reader", memory=memory)
     for node in (writer, reader):
         until(lambda: store_of(node)["builds_elsewhere"], "nobody hears of the node that builds")
     assert store_of(builder)["role"] == "build" and not store_of(builder)["builds_elsewhere"]
@@ -160,7 +162,7 @@ def test_one_node_builds_for_all(nodes):
     try:
         for one, node in zip(clients, (writer, reader)):
             until(lambda: indexed(one) > POINTS / 2, lambda: f"{indexed(one)} vectors have an index:\n{node.log()[-3000:]}\n{builder.log()[-3000:]}")
-            assert jobs(node, "adopt") >= 1
+            until(lambda: jobs(node, "adopt") >= 1, "an index came from nowhere")
         # A few more seconds of changes on what was taken.
         time.sleep(2)
     finally:
@@ -223,19 +225,29 @@ def test_a_reader_is_killed_while_it_takes_segments(nodes, seed):
     fill(client, all_vectors)
     expected = dict.fromkeys(range(POINTS), 0)
     rng = random.Random(seed)
-    # Each time that it has brought something, it is killed a moment later.
+
+    def is_taken():
+        return json.loads(get(reader, "/collections/docs"))["result"]["indexed_vectors_count"] > POINTS / 2
+
+    # Each time that it has brought something, it is killed: at once, and then some moments later.
     cut_off = 0
     for _ in range(6):
-        until(lambda: brought(reader) or "took over" in reader.log_path.read_text(), lambda: f"{builder.log()[-3000:]}\n{reader.log()[-3000:]}")
-        time.sleep(rng.uniform(0, 0.1))
+        until(lambda: brought(reader) or is_taken(), lambda: f"{builder.log()[-3000:]}\n{reader.log()[-3000:]}", pause=0.002)
+        time.sleep(rng.uniform(0, 0.1) if cut_off else 0)
         reader.kill()
         cut_off += bool(brought(reader))
         code, said = reader.check()
         assert code == 0, said
         reader.start()
         assert everything(client_of(reader)) == expected
+        if not cut_off and is_taken():
+            # It was faster. All points written once more make another index.
+            changed = [models.PointStruct(id=i, vector=vector.tolist(), payload={"v": 0}) for i, vector in enumerate(all_vectors)]
+            for begin in range(0, POINTS, 1000):
+                client.upsert("docs", changed[begin : begin + 1000], wait=True)
+            until(lambda: not is_taken(), "what was written again has its old index")
     one = client_of(reader)
-    until(lambda: indexed(one) > POINTS / 2, lambda: f"{indexed(one)} vectors have an index:\n{reader.log()[-3000:]}")
+    until(is_taken, lambda: f"no index:\n{reader.log()[-3000:]}")
     assert built(reader) == 0
     assert recall(one, dict(enumerate(all_vectors))) > 0.9
     assert cut_off > 0, "no kill came in the middle"
@@ -243,3 +255,33 @@ def test_a_reader_is_killed_while_it_takes_segments(nodes, seed):
     assert not brought(reader)
     client.delete("docs", [0], wait=True)
     until(lambda: everything(one).keys() == set(range(1, POINTS)), "a delete isn't followed")
+
+
+def test_a_shard_has_a_builder_of_its_own(tmp_path):
+    made = []
+
+    def make(name, role, *more):
+        arguments = ["--store", f"file://{tmp_path / 'store'}", "--role", role, "--shards", "2", *FLAGS, *more]
+        made.append(Server(tmp_path / name, memory="128MB", arguments=arguments))
+        return made[-1].start()
+
+    try:
+        owners = [make(f"n{shard}", "auto", "--shard", str(shard)) for shard in range(2)]
+        client = client_of(owners[0])
+        client.create_collection("first", models.VectorParams(size=4, distance=models.Distance.DOT))
+        builders = [make(f"b{shard}", "build", "--shard", str(shard)) for shard in range(2)]
+        for node in owners:
+            until(lambda: store_of(node)["builds_elsewhere"], "nobody hears of the node that builds")
+        all_vectors = vectors(2 * POINTS, 4)
+        fill(client, all_vectors)
+        for node in owners:
+            until(lambda: jobs(node, "adopt") >= 1, lambda: node.log()[-3000:])
+            assert built(node) == 0
+        assert all(built(node) > 0 for node in builders)
+        assert everything(client) == dict.fromkeys(range(2 * POINTS), 0)
+        assert recall(client, dict(enumerate(all_vectors))) > 0.9
+        roles = [sorted(node["role"] for node in shard["nodes"]) for shard in store_of(owners[0])["shards"]]
+        assert roles == [["build", "writer"]] * 2
+    finally:
+        for node in made:
+            node.kill()
