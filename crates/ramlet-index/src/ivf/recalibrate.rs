@@ -45,7 +45,8 @@ fn rows_at_once(dims: usize) -> usize {
 }
 
 impl Ivf {
-    /// What [`crate::VectorIndex::measure_again`] takes for so many queries, with those of users, of so many dimensions over so many rows, at most.
+    /// Bytes that [`crate::VectorIndex::measure_again`] takes at most: for so many queries of users, queries in all, and queries in a pass ([`Measures`]), of so many
+    /// dimensions, over so many rows.
     pub fn measure_bytes((users, all, at_once): (usize, usize, usize), dims: usize, rows: u32) -> u64 {
         let clusters = clusters_wanted(rows.into()) as usize;
         let rows_at_once = rows_at_once(dims) * (dims * size_of::<f32>() + 8);
