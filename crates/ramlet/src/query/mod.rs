@@ -356,24 +356,24 @@ fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scratch: &mut
         ..Explained::default()
     };
     let slot = context.field.slot;
-    let sparse = scratch.query.sparse().is_some();
-    for (number, bytes) in view.live_vectors(slot) {
-        let distance = scratch.query.distance_of_row(bytes);
-        found.rows_scored += 1;
-        if sparse && distance == f32::INFINITY {
-            continue;
-        }
-        if !scratch.top.would_enter(distance, number) {
-            continue;
+    let Scratch { query, top, .. } = scratch;
+    let sparse = query.sparse().is_some();
+    let mut checked = 0;
+    found.rows_scored = view.compare(slot, query, |number, distance| {
+        // Almost every row ends here.
+        let is_hit = top.would_enter(distance, number) && !(sparse && distance == f32::INFINITY);
+        if !is_hit || !view.has_vector(number, slot) {
+            return;
         }
         let row = view.memtable.row(number);
         if context.excluded.binary_search(&row.id).is_err() {
-            found.rows_checked += 1;
+            checked += 1;
             if context.filter.is_none_or(|filter| filter.matches(&row)) {
-                scratch.top.push(distance, number);
+                top.push(distance, number);
             }
         }
-    }
+    });
+    found.rows_checked = checked;
     view.memtable.note_compared(found.rows_scored);
     found
 }

@@ -86,6 +86,15 @@ fn scan_memtable(context: &SearchContext<'_>, view: &MemtableView, scorer: &Scor
     let slot = context.field.slot;
     let mut scored = 0;
     let takes_all = context.excluded.is_empty() && context.filter.is_none();
+    if let Some(query) = scorer.one_query().filter(|_| takes_all) {
+        let compared = view.compare(slot, query, |number, distance| {
+            if top.would_enter(distance, number) && view.has_vector(number, slot) {
+                top.push(distance, number);
+            }
+        });
+        view.memtable.note_compared(compared);
+        return compared;
+    }
     let wanted = |number: u32| {
         let row = view.memtable.row(number);
         let is_excluded = context.excluded.binary_search(&row.id).is_ok();

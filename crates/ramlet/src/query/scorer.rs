@@ -61,6 +61,14 @@ pub enum Scorer {
 }
 
 impl Scorer {
+    /// What rows are compared with, if that is all.
+    pub fn one_query(&self) -> Option<&Query> {
+        match self {
+            Scorer::Nearest(probe) => Some(&probe.query),
+            _ => None,
+        }
+    }
+
     /// Smaller is better.
     pub fn distance(&self, row: &[u8]) -> f32 {
         match self {

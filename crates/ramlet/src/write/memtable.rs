@@ -19,6 +19,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use ramlet_index::Query;
 use ramlet_memory::{AppendRegion, Appender, Consumer, OverBudget, Reservation, Span};
 
 use crate::limits::{MEMTABLE_CHUNK_BYTES, MEMTABLE_CHUNKS_MAX, MEMTABLE_ROW_OVERHEAD};
@@ -39,6 +40,8 @@ const ROWS_PER_ROW_READ: u64 = 4;
 const NO_CHUNK: u32 = u32::MAX;
 /// The id had no row before.
 const NO_ROW: u32 = u32::MAX;
+/// Rows compared by one call of the kernels; their distances lie on the stack.
+const ROWS_AT_ONCE: usize = 64;
 const ENTRIES_PER_CHUNK: u32 = (MEMTABLE_CHUNK_BYTES / ENTRY) as u32;
 
 /// What readers and the writer share.
@@ -188,8 +191,7 @@ impl<'a> RowVectors<'a> {
             self.entries = (chunk, self.memtable.directory.committed(chunk));
         }
         let entry = &self.entries.1[(row % ENTRIES_PER_CHUNK) as usize * ENTRY..][..ENTRY];
-        let number = |i: usize| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes"));
-        let (chunk, offset) = (number(0), number(1) as usize);
+        let (chunk, offset, _) = place_and_length(entry);
         if self.rows.0 != chunk {
             self.rows = (chunk, self.memtable.rows.committed(chunk));
         }
@@ -198,6 +200,75 @@ impl<'a> RowVectors<'a> {
         let is_there = (presence & !self.memtable.gone.load(Ordering::Relaxed)) >> self.index & 1 == 1;
         is_there.then(|| &row[HEADER..][..len])
     }
+}
+
+/// Rows that lie one after another, with vectors at the same place of each.
+struct Run<'a> {
+    first: u32,
+    rows: usize,
+    /// Bytes from row to row.
+    stride: usize,
+    /// From the first row's vector to the last one's.
+    bytes: &'a [u8],
+}
+
+/// The runs of the rows below `end`. A row too short for the vector is in none; one that lacks it may be.
+struct Runs<'a> {
+    memtable: &'a Memtable,
+    vector_bytes: usize,
+    next: u32,
+    end: u32,
+}
+
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        let needed = HEADER + self.vector_bytes;
+        while self.next < self.end {
+            let first = self.next;
+            let in_chunk = first % ENTRIES_PER_CHUNK;
+            let entries = self.memtable.directory.committed(first / ENTRIES_PER_CHUNK);
+            let most = (self.end - first)
+                .min(ENTRIES_PER_CHUNK - in_chunk)
+                .min(ROWS_AT_ONCE as u32) as usize;
+            let mut entries = entries[in_chunk as usize * ENTRY..][..most * ENTRY]
+                .chunks_exact(ENTRY)
+                .map(place_and_length);
+            let (chunk, start, length) = entries.next().expect("a row at least");
+            self.next += 1;
+            if length < needed {
+                continue;
+            }
+            let (mut rows, mut stride) = (1, self.vector_bytes);
+            for (of, offset, length) in entries {
+                let apart = match rows {
+                    // Of another chunk it may be anything.
+                    1 => offset.wrapping_sub(start),
+                    _ => stride,
+                };
+                if of != chunk || length < needed || offset != start + rows * apart {
+                    break;
+                }
+                (rows, stride) = (rows + 1, apart);
+            }
+            self.next = first + rows as u32;
+            let vectors = start + HEADER..start + (rows - 1) * stride + needed;
+            return Some(Run {
+                first,
+                rows,
+                stride,
+                bytes: &self.memtable.rows.committed(chunk)[vectors],
+            });
+        }
+        None
+    }
+}
+
+/// Of a row, by its entry in the directory: chunk, offset and length.
+fn place_and_length(entry: &[u8]) -> (u32, usize, usize) {
+    let number = |i: usize| u32::from_le_bytes(entry[4 * i..4 * i + 4].try_into().expect("4 bytes"));
+    (number(0), number(1) as usize, number(2) as usize)
 }
 
 fn padded(bytes: usize) -> usize {
@@ -577,6 +648,41 @@ impl MemtableView {
     /// Rows that are there, ascending.
     pub fn live_rows(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.len).filter(|&row| !self.deletes.contains(row))
+    }
+
+    /// Whether a row is there, with the vector in a slot.
+    pub fn has_vector(&self, row: u32, slot: u16) -> bool {
+        !self.deletes.contains(row) && self.memtable.row(row).has_vector(slot)
+    }
+
+    /// Compares the vectors of a slot with `query`: shows `each` rows, ascending, with their distances. Which of them count
+    /// [`MemtableView::has_vector`] tells: few are near enough to be asked. Returns how many were compared.
+    pub fn compare(&self, slot: u16, query: &Query, mut each: impl FnMut(u32, f32)) -> u64 {
+        let mut compared = 0;
+        let vectors = self.memtable.vectors(slot);
+        let Some(vector_bytes) = vectors.and_then(|vectors| vectors.first) else {
+            for (row, bytes) in self.live_vectors(slot) {
+                compared += 1;
+                each(row, query.distance_of_row(bytes));
+            }
+            return compared;
+        };
+        let runs = Runs {
+            memtable: &self.memtable,
+            vector_bytes,
+            next: 0,
+            end: self.len,
+        };
+        let mut distances = [0.0; ROWS_AT_ONCE];
+        for run in runs {
+            let distances = &mut distances[..run.rows];
+            query.distances_of_rows(run.bytes, run.stride, distances);
+            compared += run.rows as u64;
+            (run.first..)
+                .zip(distances)
+                .for_each(|(row, distance)| each(row, *distance));
+        }
+        compared
     }
 
     /// The encoded vectors of a slot, of rows that are there and have one, ascending. The rest of a row isn't looked at.

@@ -22,6 +22,7 @@ mod filtered;
 mod graphs;
 mod indexed;
 mod kinds;
+mod memtable;
 mod merge_flushes;
 mod model;
 mod multivectors;
