@@ -1,10 +1,10 @@
 //! Building and searching by tiers of codes: `cargo bench -p ramlet-index --bench ivf -- 200000` on made-up clustered
 //! vectors, or `-- PREFIX DIMS DIRECTORY [CLUSTERS]` on `PREFIX.base.f32` and `PREFIX.query.f32` (cosine; truth from
-//! `PREFIX.gt.i32`, 100 ids a query). What was built stays in the directory, and is searched again the next time.
+//! `PREFIX.gt.i32`, as many ids for each query). What was built stays in the directory, and is searched again the next time.
 //!
 //! `RAMLET_TIERS` chooses among `residual`, `extended`, `low`, `scanned`, `product` and `none`, `RAMLET_PROBES` and `RAMLET_EPSILON`
 //! (`scanned/extended`) what is tried, or `RAMLET_RECALL` the recall that is aimed at, separated by commas, `RAMLET_THREADS` how many
-//! threads, `RAMLET_SCRATCH_MIB` what a build may hold. Prints recall@10, time of CPU
+//! threads, `RAMLET_SCRATCH_MIB` what a build may hold, `RAMLET_CENTROIDS_MIB` what beside it of centroids alone. Prints recall@10, time of CPU
 //! per search and what was done in it.
 
 use std::sync::Arc;
@@ -27,8 +27,6 @@ const METRIC: Metric = Metric::Cosine;
 const RECALL: f32 = 0.95;
 /// Times that each query is asked to find how fast it can be.
 const PASSES: usize = 6;
-/// Neighbours in the file of truth.
-const TRUTH: usize = 100;
 
 /// What is indexed, what is asked, and the true 10 nearest if known.
 struct Set {
@@ -68,13 +66,14 @@ impl Set {
         let base = words(&format!("{prefix}.base.f32"), f32::from_le_bytes);
         let queries = words(&format!("{prefix}.query.f32"), f32::from_le_bytes);
         let truth = words(&format!("{prefix}.gt.i32"), u32::from_le_bytes);
+        let each = truth.len() / (queries.len() / dims);
         Set {
             element: Element::F32,
             dims,
             rows: (base.len() / dims) as u32,
             base,
             queries: queries.chunks_exact(dims).map(<[f32]>::to_vec).collect(),
-            truth: Some(truth.chunks_exact(TRUTH).map(|ids| ids[..10].to_vec()).collect()),
+            truth: Some(truth.chunks_exact(each).map(|ids| ids[..10].to_vec()).collect()),
         }
     }
 }
@@ -163,14 +162,11 @@ fn build(storage: &dyn Storage, set: &mut Set, clusters: Option<u32>) {
         element: set.element,
         dims: set.dims,
         segment_rows: set.rows,
-        scratch_bytes: setting("RAMLET_SCRATCH_MIB", "64", |mib| {
-            mib.parse::<usize>().expect("a number")
-        })[0]
-            << 20,
+        scratch_bytes: mebibytes("RAMLET_SCRATCH_MIB", "64"),
         threads: 2,
         seed: 1,
         clusters,
-        centroid_bytes: 0,
+        centroid_bytes: mebibytes("RAMLET_CENTROIDS_MIB", "0"),
         seed_centroids: None,
         progress: Progress::default(),
     };
@@ -351,6 +347,11 @@ fn report(
         each(stats.rows_read),
         each(stats.reads),
     );
+}
+
+fn mebibytes(name: &str, default: &str) -> usize {
+    let mib = setting(name, default, |mib| mib.parse::<f64>().expect("a number"));
+    (mib[0] * f64::from(1 << 20)) as usize
 }
 
 fn setting<T>(name: &str, default: &str, parse: fn(&str) -> T) -> Vec<T> {

@@ -21,6 +21,17 @@ pub(crate) fn handicap(spread: f32) -> f32 {
     SPREAD_SHARE * spread
 }
 
+/// The vector that codes, each plus 128, stand for.
+pub(crate) fn decoded(
+    codes: impl Iterator<Item = u8>,
+    scale: f32,
+    origin: &[f32],
+) -> impl Iterator<Item = f32> {
+    codes
+        .zip(origin)
+        .map(move |(code, origin)| origin + scale * (f32::from(code) - 128.0))
+}
+
 /// Rows or centroids compared by one call of the kernels.
 pub(crate) const AT_ONCE: usize = 6 * INTERLEAVED_CODES;
 
@@ -175,9 +186,7 @@ impl Centroids {
     }
 
     pub(crate) fn row(&self, i: usize) -> impl Iterator<Item = f32> {
-        let scale = self.scales[i];
-        let codes = self.row_i8(i).zip(&self.origin);
-        codes.map(move |(code, origin)| origin + scale * (f32::from(code) - 128.0))
+        decoded(self.row_i8(i), self.scales[i], &self.origin)
     }
 
     /// What the kernels compare, each with its base: with its square as base and a point's `PointQueries::distances` a score is

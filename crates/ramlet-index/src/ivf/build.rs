@@ -21,7 +21,7 @@ use super::misses::HeldOutQueries;
 use super::points::{POINT_TAIL, Pointer};
 use super::probe_threshold::ProbeThresholds;
 use super::ranked::{HEAD_BYTES, Ranked, RankedBuf, width_of};
-use super::ranking::{Ranking, mean_of};
+use super::ranking::{Ranking, SpilledCentroids};
 use super::residual_sample::{TRAINED_WITH, leave_out_far, shift_more};
 use super::rows_out::RowsOut;
 use super::sample::Decoder;
@@ -32,7 +32,7 @@ use super::train::Training;
 use super::tree::Tree;
 use crate::build::progress::{Phase, Progress};
 use crate::build::random::Random;
-use crate::centroids::{Centroids, SeedCentroids};
+use crate::centroids::SeedCentroids;
 use crate::error::{IndexError, Result};
 use crate::quant::Rotation;
 use crate::quant::product::{ProductModel, ProductShape};
@@ -81,15 +81,18 @@ fn centroids_share(scratch_bytes: u64) -> u64 {
     }
 }
 
-/// What a build holds of a centroid that it trains: as it is compared with rows, and then as searches rank it; each has a price, and what it is
-/// compared with.
-fn bytes_in_training(metric: Metric, dims: usize) -> u64 {
-    bytes_of_comparing(dims) + (width_of(metric, dims).code_bytes(dims) + 20) as u64
+/// What a build holds of a centroid that it trains, as it is compared with rows: each has a price, and what it is compared with. What searches rank is made
+/// of it when it is gone. Where there is much scratch, as many bytes as that takes are for more sums at a time, or the sample would be read too often.
+fn bytes_in_training(scratch_bytes: u64, metric: Metric, dims: usize) -> u64 {
+    let (compared, ranked) = ((dims + 20) as u64, bytes_as_ranked(metric, dims));
+    match scratch_bytes >= SCRATCH_MUCH {
+        true => compared + ranked,
+        false => compared.max(ranked),
+    }
 }
 
-/// Of that, what is needed until each row has its centroid.
-fn bytes_of_comparing(dims: usize) -> u64 {
-    (dims + 20) as u64
+fn bytes_as_ranked(metric: Metric, dims: usize) -> u64 {
+    (width_of(metric, dims).code_bytes(dims) + 20) as u64
 }
 
 /// What it holds of one that a trained one is divided into: as searches rank it, its rows and their distances.
@@ -106,7 +109,7 @@ fn free_once_trained(
 ) -> usize {
     let ranked = match clusters > trained {
         true => bytes_in_division(metric, dims),
-        false => bytes_in_training(metric, dims) - bytes_of_comparing(dims),
+        false => bytes_as_ranked(metric, dims),
     };
     // However little scratch there is, some of it each dimension takes.
     let taken = clusters as u64 * ranked + (LEAST_PER_DIM_PRODUCT * dims) as u64;
@@ -123,7 +126,7 @@ const NEARLY_ALL: f64 = 0.8;
 /// Clusters that can be trained with so much scratch, and beside that so much for centroids alone.
 fn trained_most((scratch_bytes, centroid_bytes): (u64, u64), metric: Metric, dims: usize) -> u64 {
     let bytes = centroids_share(scratch_bytes) + centroid_bytes;
-    (bytes / bytes_in_training(metric, dims)).max(1)
+    (bytes / bytes_in_training(scratch_bytes, metric, dims)).max(1)
 }
 
 /// Clusters that an index can have with that.
@@ -152,7 +155,7 @@ pub fn centroids_beside(clusters: u64, scratch_bytes: u64, metric: Metric, dims:
     };
     (
         beside(bytes_in_division(metric, dims)),
-        beside(bytes_in_training(metric, dims)),
+        beside(bytes_in_training(scratch_bytes, metric, dims)),
     )
 }
 
@@ -355,10 +358,11 @@ impl<'p> Build<'p> {
         let unit = unit_of(&counts, &distances);
         let numbers = tree.drop_empty(&mut counts, &distances);
         drop(distances);
-        let trained = RankedBuf::new(tree.centroids(), of, rotation);
-        let mean = mean_of(tree.centroids());
-        // Its memory is that of the rows held out now.
+        let spilled_centroids = SpilledCentroids::new(tree.centroids(), spill)?;
+        // Its memory is that of centroids as they are ranked, and of the rows held out.
         drop(tree);
+        let trained = spilled_centroids.ranked(of, rotation)?;
+        let mean = spilled_centroids.mean;
         let mut held_out = self.as_queries(&spilled)?;
         drop(spilled);
         let (renumbered, held) = ((&assigned, &numbers[..]), (&mut held_out[..], &places));
@@ -766,10 +770,10 @@ impl<'p> Build<'p> {
             RowsOut::with_layout(codes.file, codes.seed, layout, 0).finish()?;
         }
         let zero = vec![0.0; self.decoder.dims];
-        let mut centroids = Centroids::new(&zero);
-        centroids.push(&zero);
         let of = (self.decoder.metric, self.decoder.dims);
-        let centroids = RankedBuf::new(&centroids, of, None);
+        let mut ranking = Ranking::new(zero.clone(), 1, of, None);
+        ranking.push(zero.into_iter(), 0.0);
+        let centroids = ranking.finish();
         let calibration = Calibration::default();
         let rotation = self.rotation();
         let model = self.product_model(&[], rotation.as_ref(), &centroids.view(), files)?;

@@ -10,7 +10,7 @@ use ramlet_kernels::Nearest;
 
 use super::buckets::{Sorting, cluster_of, row_of};
 use super::calibrate::HeldOut;
-use super::kmeans::{FAR, Level, kmeans};
+use super::kmeans::{FAR, Level, Round, kmeans};
 use super::points::{POINT_TAIL, PointQueries, Pointer, Points, split};
 use super::ranked::{Ranked, RankedBuf};
 use super::ranking::Ranking;
@@ -23,6 +23,10 @@ use crate::rows::reading::trailing_number;
 
 /// A part of so much less than a mean one's points is given up: one in twenty was a single row otherwise.
 const FEW: usize = 8;
+
+/// Rounds of k-means over all rows of a bucket, where its clusters were made of a few of them. (60,000 x 1,536 in 0.74 MiB, of which 31 points of
+/// a bucket are in memory: 2,300 rows hold .888 of the neighbours without, .925 with four.)
+const ROUNDS: usize = 3;
 
 /// Clusters being divided, bucket by bucket.
 pub(super) struct Division<'d> {
@@ -218,11 +222,50 @@ impl<'d> Division<'d> {
             (0..leaves.count()).for_each(|leaf| all.push_of(&leaves, leaf));
             ends.push(all.count());
         }
-        Ok(Leaves {
+        drop(points);
+        let mut leaves = Leaves {
             all,
             first: own.start,
             ends,
-        })
+        };
+        // All rows were points already.
+        if rows > most {
+            for _ in 0..ROUNDS {
+                self.refine((from, at), &mut leaves)?;
+            }
+        }
+        Ok(leaves)
+    }
+
+    /// Moves leaves to the means of all rows that are theirs, as many at a time as there is room to sum.
+    fn refine(&self, (from, at): (&Buckets<'_>, usize), leaves: &mut Leaves) -> Result<()> {
+        let (dims, count) = (self.pointer.origin.len(), leaves.all.count());
+        let at_once = (self.splits.scratch_bytes / 4 / Round::bytes_for(1, dims)).clamp(1, count);
+        let (mut queries, mut vector, mut point) = (PointQueries::default(), Vec::new(), Vec::new());
+        for first in (0..count).step_by(at_once) {
+            let mut round = Round::new(count, at_once, dims, 0);
+            round.begin(first);
+            from.for_each_piece(at, |piece| {
+                for record in piece.chunks_exact(self.splits.record_bytes) {
+                    if self.held_out.binary_search(&trailing_number(record)?).is_ok() {
+                        continue;
+                    }
+                    point.clear();
+                    self.pointer.append(row_of(record), &mut vector, &mut point);
+                    let (codes, scale) = split(&point);
+                    queries.clear(dims);
+                    queries.push(codes, scale);
+                    let (leaf, _) = leaves.nearest(cluster_of(record), &queries);
+                    let (points, leaf) = (Points { bytes: &point, dims }, [leaf as u32]);
+                    round.count(points, &leaf);
+                    round.add(points, &leaf, 1);
+                }
+                Ok(())
+            })?;
+            round.move_centroids(&mut leaves.all);
+            leaves.all.rebase();
+        }
+        Ok(())
     }
 
     /// A bucket's records by leaves, and the leaves' squared distances in all.

@@ -1,29 +1,65 @@
 //! Building what clusters are ranked by: centroids as they come, then their super-centroids.
 
-use super::ranked::{Ranked, RankedBuf, Rounded, width_of};
+use ramlet_io::Storage;
+
+use super::ranked::{Ranked, RankedBuf, Rounded, float, width_of};
+use super::spill::{BucketWriter, Buckets};
 use super::super_centroids;
 use crate::Metric;
-use crate::centroids::{Centroids, handicap};
+use crate::centroids::{Centroids, decoded, handicap};
+use crate::error::Result;
 use crate::quant::Rotation;
 
-impl RankedBuf {
+/// Buffer of what is spilled, at least one centroid.
+const SPILL_BYTES: usize = 16 << 10;
+
+/// Trained centroids on disk: what they took in memory is for what they become.
+pub(super) struct SpilledCentroids<'s> {
+    pub(super) mean: Vec<f32>,
+    origin: Vec<f32>,
+    count: usize,
+    /// Each its codes, its scale and its spread.
+    records: Buckets<'s>,
+}
+
+impl<'s> SpilledCentroids<'s> {
+    pub(super) fn new(centroids: &Centroids, spill: &'s dyn Storage) -> Result<SpilledCentroids<'s>> {
+        let (name, record_bytes) = ("tmp-ivf-centroids", centroids.dims() + 8);
+        let mut records = BucketWriter::create(spill, name, 1, SPILL_BYTES, record_bytes)?;
+        for i in 0..centroids.count() {
+            let codes: Vec<u8> = centroids.row_i8(i).collect();
+            let [scale, spread] = [centroids.scale(i), centroids.spread(i)].map(f32::to_le_bytes);
+            records.push(0, &[&codes, &scale, &spread])?;
+        }
+        Ok(SpilledCentroids {
+            mean: mean_of(centroids),
+            origin: centroids.origin().to_vec(),
+            count: centroids.count(),
+            records: records.finish()?,
+        })
+    }
+
     /// Rotates (unless it is `None`) and rounds.
-    pub(crate) fn new(
-        centroids: &Centroids,
+    pub(super) fn ranked(
+        &self,
         (metric, dims): (Metric, usize),
         rotation: Option<&Rotation>,
-    ) -> RankedBuf {
-        let count = centroids.count();
-        let mut ranking = Ranking::new(mean_of(centroids), count, (metric, dims), rotation);
-        for i in 0..count {
-            ranking.push(centroids.row(i), centroids.spread(i));
-        }
-        ranking.finish()
+    ) -> Result<RankedBuf> {
+        let mut ranking = Ranking::new(self.mean.clone(), self.count, (metric, dims), rotation);
+        self.records.for_each_piece(0, |piece| {
+            for record in piece.chunks_exact(dims + 8) {
+                let (codes, tail) = record.split_at(dims);
+                let (scale, spread) = (float(tail, 0), float(tail, 4));
+                ranking.push(decoded(codes.iter().copied(), scale, &self.origin), spread);
+            }
+            Ok(())
+        })?;
+        Ok(ranking.finish())
     }
 }
 
 /// The mean of centroids.
-pub(super) fn mean_of(centroids: &Centroids) -> Vec<f32> {
+fn mean_of(centroids: &Centroids) -> Vec<f32> {
     let count = centroids.count();
     let mut sums = vec![0.0f64; centroids.dims()];
     for i in 0..count {
