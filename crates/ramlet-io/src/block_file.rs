@@ -302,6 +302,13 @@ impl BlockFile {
         }
     }
 
+    /// Bytes that come at once.
+    pub fn cached_piece_bytes(&self) -> u64 {
+        self.cached
+            .as_ref()
+            .map_or(0, |cached| cached.piece_bytes() as u64)
+    }
+
     /// Bytes that would be cached, if there were room for all.
     pub fn cacheable_bytes(&self) -> u64 {
         self.cached.as_ref().map_or(0, |cached| cached.len() as u64)
@@ -314,7 +321,7 @@ impl BlockFile {
         let mut fill = |at: usize, out: &mut [u8]| -> std::result::Result<(), FillError> {
             Ok(self.fill_piece(io, (at / PAGE) as u64, out, block_at)?)
         };
-        match cached.extend(ReclaimableBuf::PIECE_BYTES, &mut fill) {
+        match cached.extend(cached.piece_bytes(), &mut fill) {
             Ok(bytes) => Ok(bytes as u64),
             Err(FillError::Refused) => Ok(0),
             Err(FillError::Io(error)) => Err(error),

@@ -11,9 +11,9 @@ use crate::{anon_buf, page_up};
 
 /// Bytes at one place in the address space, of which the first so many are in memory.
 ///
-/// Memory comes and goes in pieces of [`ReclaimableBuf::PIECE_BYTES`], each with a reservation of its own; only the last one
-/// of all may be shorter, and costs its whole pages. Whole pieces ask for huge pages (the kernel's table of 4 KiB pages
-/// would not stay in the caches), the last one never gets any: nothing is rounded up. A piece that was cut off goes back
+/// Memory comes and goes in pieces ([`ReclaimableBuf::piece_bytes`]), each with a reservation of its own; only the last one
+/// of all may be shorter, and costs its whole pages. Whole pieces of 2 MiB ask for huge pages (the kernel's table of 4 KiB pages
+/// would not stay in the caches), others never get any: nothing is rounded up. A piece that was cut off goes back
 /// to the kernel when the last view that holds it is gone. Beside its pieces it costs about 100 bytes a piece.
 pub struct ReclaimableBuf {
     consumer: Consumer,
@@ -48,6 +48,7 @@ struct Range {
     /// First byte that is used: at a multiple of a huge page, if there is a whole one.
     start: NonNull<u8>,
     len: usize,
+    piece_bytes: usize,
     /// Pieces whose pages are, or may be, in memory.
     taken: Box<[AtomicBool]>,
 }
@@ -70,11 +71,23 @@ unsafe impl Sync for Held {}
 impl ReclaimableBuf {
     /// Memory is taken and given back in pieces of this: a huge page.
     pub const PIECE_BYTES: usize = 2 << 20;
+    /// Where all that may be reserved is less than the first of these, pieces have the second: a huge page would be a good part of it, and a search that
+    /// wants a page more would cost all of that.
+    const SMALL: (u64, usize) = (8 << 20, 256 << 10);
+
+    /// Bytes of a piece, where a ledger has so many in all.
+    pub const fn piece_bytes_within(limit: u64) -> usize {
+        match limit < Self::SMALL.0 {
+            true => Self::SMALL.1,
+            false => Self::PIECE_BYTES,
+        }
+    }
 
     /// Addresses for `len` bytes, none of them in memory. The error is the kernel's, for want of addresses.
     pub fn new(consumer: &Consumer, len: usize) -> Result<ReclaimableBuf, OverBudget> {
-        let range = Range::map(len).ok_or_else(|| consumer.refuse(len as u64))?;
-        let pieces = len.div_ceil(Self::PIECE_BYTES);
+        let piece_bytes = Self::piece_bytes_within(consumer.ledger().limit());
+        let range = Range::map(len, piece_bytes).ok_or_else(|| consumer.refuse(len as u64))?;
+        let pieces = len.div_ceil(piece_bytes);
         Ok(ReclaimableBuf {
             consumer: consumer.clone(),
             range: Arc::new(range),
@@ -91,6 +104,11 @@ impl ReclaimableBuf {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes of a piece; the last may be shorter.
+    pub fn piece_bytes(&self) -> usize {
+        self.range.piece_bytes
     }
 
     /// What is in memory now. Allocates nothing.
@@ -123,7 +141,7 @@ impl ReclaimableBuf {
         let before = self.view();
         let first = before.held.pieces.len();
         let end = before.len().saturating_add(more).min(self.len());
-        let end = end.div_ceil(Self::PIECE_BYTES);
+        let end = end.div_ceil(self.piece_bytes());
         let mut pieces = before.held.pieces.to_vec();
         pieces.extend(slots[first..end.max(first)].iter().map_while(Weak::upgrade));
         let fresh = pieces.len();
@@ -133,7 +151,7 @@ impl ReclaimableBuf {
             pieces.push(Piece::take(&self.range, &self.consumer, pieces.len())?);
         }
         if pieces.len() > fresh {
-            let at = fresh * Self::PIECE_BYTES;
+            let at = fresh * self.piece_bytes();
             let len = self.end_of(pieces.len()) - at;
             // SAFETY: within the mapping.
             let start = unsafe { self.range.start.add(at) };
@@ -181,7 +199,7 @@ impl ReclaimableBuf {
     }
 
     fn end_of(&self, pieces: usize) -> usize {
-        (pieces * Self::PIECE_BYTES).min(self.len())
+        (pieces * self.piece_bytes()).min(self.len())
     }
 
     fn now(&self) -> MutexGuard<'_, ReclaimableView> {
@@ -253,9 +271,13 @@ impl Drop for Piece {
 }
 
 impl Range {
-    fn map(len: usize) -> Option<Range> {
+    fn map(len: usize, piece_bytes: usize) -> Option<Range> {
         const HUGE: usize = ReclaimableBuf::PIECE_BYTES;
-        let whole = len - len % HUGE;
+        let whole = match piece_bytes {
+            HUGE => len - len % HUGE,
+            // The kernel would take a huge page for the first piece in it.
+            _ => 0,
+        };
         // Untouched addresses cost nothing: enough of them to begin at a huge page.
         let mapped = page_up(len) + if whole > 0 { HUGE } else { 0 };
         let mapping = match mapped {
@@ -273,20 +295,23 @@ impl Range {
             // SAFETY: within the mapping.
             unsafe { anon_buf::advise_huge(start, whole) };
         }
-        let taken = (0..len.div_ceil(HUGE)).map(|_| AtomicBool::new(false)).collect();
+        let taken = (0..len.div_ceil(piece_bytes))
+            .map(|_| AtomicBool::new(false))
+            .collect();
         Some(Range {
             mapping,
             mapped,
             start,
             len,
+            piece_bytes,
             taken,
         })
     }
 
     /// Offset of a piece and its bytes of memory.
     fn piece(&self, index: usize) -> (usize, usize) {
-        let at = index * ReclaimableBuf::PIECE_BYTES;
-        (at, page_up((self.len - at).min(ReclaimableBuf::PIECE_BYTES)))
+        let at = index * self.piece_bytes;
+        (at, page_up((self.len - at).min(self.piece_bytes)))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{IndexError, Result};
 
 /// The rows of a [`RowsFile`] in memory, one after another without gaps, as far as there is reclaimable memory for them.
 ///
-/// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces of [`ReclaimableBuf::PIECE_BYTES`]. What is
+/// Costs `rows x stride` bytes in whole pages, reserved from the consumer in pieces ([`ReclaimableBuf::piece_bytes`]). What is
 /// missing is always the last rows. Searches read through a [`CachedView`], whose rows stay while it lives. Cheap to
 /// clone; clones share the memory, which goes with the last of them.
 #[derive(Debug, Clone)]
@@ -82,6 +82,11 @@ impl CachedRows {
         self.memory.len() as u64
     }
 
+    /// Bytes of memory that come at once.
+    pub fn piece_bytes(&self) -> u64 {
+        self.memory.piece_bytes() as u64
+    }
+
     /// What a search reads.
     pub fn view(&self) -> CachedView {
         CachedView {
@@ -121,7 +126,7 @@ impl CachedRows {
         }
         let mut restored = 0;
         while restored < bytes {
-            match self.fill(file, ReclaimableBuf::PIECE_BYTES, io, buf) {
+            match self.fill(file, self.memory.piece_bytes(), io, buf) {
                 Ok(0) | Err(IndexError::OverBudget(_)) => break,
                 Ok(more) => restored += more,
                 Err(error) => return Err(error),

@@ -52,7 +52,9 @@ fn released_rows_are_missing_until_they_are_restored() {
     let (rows, stride) = (70_001, 67);
     let data = bytes(rows * stride);
     let file = disk.write_rows("rows", stride, &data);
-    let ledger = Ledger::new(3 * PIECE);
+    let ledger = Ledger::new(16 * PIECE);
+    let rest = ledger.consumer("rest", u64::MAX);
+    let _held = rest.reserve(13 * PIECE).expect("it is free");
     let consumer = ledger.consumer("cache", u64::MAX);
     let (io, buf) = (&mut disk.io(), &mut AnonBuf::new(1 << 16));
     let cached_rows = CachedRows::load(&file, &consumer, io, buf).expect("room");
@@ -91,7 +93,7 @@ fn released_rows_are_missing_until_they_are_restored() {
 fn too_little_room_or_a_broken_block_leaves_nothing_behind() {
     let disk = Disk::files();
     let file = disk.write_rows("rows", 67, &bytes(67 * 70_001));
-    let consumer = Ledger::new(2 * PIECE).consumer("cache", u64::MAX);
+    let consumer = Ledger::new(1 << 30).consumer("cache", 2 * PIECE);
     let refused = CachedRows::load(&file, &consumer, &mut disk.io(), &mut AnonBuf::new(0));
     assert!(matches!(refused, Err(IndexError::OverBudget(_))), "{refused:?}");
     assert_eq!(consumer.used(), 0);

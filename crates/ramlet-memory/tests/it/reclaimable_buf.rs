@@ -18,8 +18,8 @@ fn is_right(view: &ReclaimableView) -> bool {
         .all(|(found, at)| *found == byte(at))
 }
 
-fn account(limit: usize) -> Consumer {
-    Ledger::new(limit as u64).consumer("pinned", u64::MAX)
+fn account(cap: usize) -> Consumer {
+    Ledger::new(u64::MAX).consumer("pinned", cap as u64)
 }
 
 /// Resident bytes of the mapping that holds `address`.
@@ -110,6 +110,28 @@ fn what_a_view_still_holds_is_shown_again_without_filling_it() {
     });
     assert_eq!((grown.expect("room"), places), (PIECE, vec![(2 * PIECE, PIECE)]));
     assert!(is_right(&buf.view()));
+}
+
+/// A huge page would be a good part of what little there is.
+#[test]
+fn pieces_of_the_smallest_budgets_are_small_and_no_huge_pages() {
+    let account = Ledger::new(4 << 20).consumer("pinned", u64::MAX);
+    let buf = ReclaimableBuf::new(&account, 3 << 20).expect("addresses");
+    let piece = buf.piece_bytes();
+    assert!(piece * 8 <= PIECE, "{piece}");
+    assert_eq!(buf.extend(1, &mut fill).expect("room"), piece);
+    let view = buf.view();
+    assert_eq!((view.len(), account.used()), (piece, piece as u64));
+    assert_eq!(resident(view.as_ptr()), piece as u64);
+    let rest = (3 << 20) - piece;
+    assert_eq!(buf.extend(usize::MAX, &mut fill).expect("room"), rest);
+    assert_eq!(resident(view.as_ptr()), 3 << 20);
+    assert!(is_right(&buf.view()));
+    drop(view);
+    // A page more that somebody needs costs a piece.
+    assert_eq!(buf.cut(1), piece as u64);
+    assert_eq!(account.used(), (3 << 20) - piece as u64);
+    assert_eq!(resident(buf.view().as_ptr()), (3 << 20) - piece as u64);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ramlet_io::IoContext;
-use ramlet_memory::ReclaimableBuf;
 
 use super::{begin_filling, replace_segment};
 use crate::error::Result;
@@ -119,7 +118,7 @@ pub fn fill_caches(core: &Core, what: CacheFill) -> Result<bool> {
                 return Ok(true);
             }
             if let Some(rank) = due.improves(column) {
-                due.room.make(rank, ReclaimableBuf::PIECE_BYTES as u64);
+                due.room.make(rank, due.room.caches.piece_bytes());
             }
             if let Some(better) = view
                 .segment

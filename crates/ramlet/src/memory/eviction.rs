@@ -81,6 +81,11 @@ impl Caches {
         caches
     }
 
+    /// Bytes in which cached data comes and goes.
+    pub fn piece_bytes(&self) -> u64 {
+        ReclaimableBuf::piece_bytes_within(self.consumer.ledger().limit()) as u64
+    }
+
     /// From now on `buf` may be cut.
     pub fn register(&self, rank: EvictionRank, buf: Weak<ReclaimableBuf>) {
         let mut list = self.list();

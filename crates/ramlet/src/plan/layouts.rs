@@ -16,7 +16,6 @@ use crate::segment::layout;
 use crate::segment::layout::{Kind, Room, Rows};
 
 /// Caches take memory in pieces of this.
-const PIECE_BYTES: u64 = ramlet_memory::ReclaimableBuf::PIECE_BYTES as u64;
 const ONE_BIT: &str = "1-bit codes";
 const EXTENDED: &str = "extended codes";
 const SHORT_EXTENDED: &str = "short extended codes";
@@ -52,6 +51,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
         return None;
     }
     let built = Built::within(spec, machine, memory, room)?;
+    let piece_bytes = memory.piece_bytes(machine.cores);
     let mut best: Option<(Shape, u64, Outcome)> = None;
     // The best level first: one that is worse has to be faster.
     for whole in shapes(spec, &built) {
@@ -62,7 +62,7 @@ pub fn held(spec: &Spec, machine: &Machine, memory: &Memory) -> Option<Outcome> 
                     true => Some(whole.clone()),
                     // What payloads would take goes to codes.
                     false if payload_in_ram => None,
-                    false => whole.in_part(spec, &built, needed - room),
+                    false => whole.in_part(spec, &built, (needed - room, piece_bytes)),
                 };
                 let Some(shape) = shape else { continue };
                 let needed = shape.ram_bytes(spec, ids_in_ram, payload_in_ram);
@@ -528,10 +528,10 @@ impl Shape {
         Some((name, whole, least))
     }
 
-    /// The same with `lacking` bytes less of its codes in RAM, if it serves so.
-    fn in_part(&self, spec: &Spec, built: &Built, lacking: u64) -> Option<Shape> {
+    /// The same with `lacking` bytes less of its codes in RAM, in pieces of so many, if it serves so.
+    fn in_part(&self, spec: &Spec, built: &Built, (lacking, piece_bytes): (u64, u64)) -> Option<Shape> {
         let (name, whole, least) = self.part_of(spec, built)?;
-        let cached = whole.checked_sub(lacking)? / PIECE_BYTES * PIECE_BYTES;
+        let cached = whole.checked_sub(lacking)? / piece_bytes * piece_bytes;
         if cached < least {
             return None;
         }
@@ -606,11 +606,11 @@ impl Shape {
     }
 
     /// What of `left` bytes goes to the first rows of what extended codes leave over.
-    fn spare(&self, left: u64) -> u64 {
+    fn spare(&self, left: u64, piece_bytes: u64) -> u64 {
         let residual = self.components.iter().find(|part| part.component == RESIDUAL);
         let residual = residual.filter(|_| self.layout == Layout::Extended);
         residual.map_or(0, |residual| {
-            (left / PIECE_BYTES * PIECE_BYTES).min(residual.disk_bytes)
+            (left / piece_bytes * piece_bytes).min(residual.disk_bytes)
         })
     }
 
@@ -623,6 +623,7 @@ impl Shape {
         left: u64,
     ) -> Outcome {
         let (mut components, mut counts, mut reading) = (self.components.clone(), self.counts, self.reading);
+        let piece_bytes = memory.piece_bytes(machine.cores);
         let results = f64::from(spec.k).min(spec.points as f64);
         let place = |held| if held { Place::Ram } else { Place::Disk };
         components.push(component(
@@ -659,19 +660,19 @@ impl Shape {
         let rows = components
             .iter_mut()
             .find(|c| c.component == ROWS && c.place == Place::Disk);
-        if let Some(rows) = rows.filter(|_| may_be && left >= PIECE_BYTES) {
+        if let Some(rows) = rows.filter(|_| may_be && left >= piece_bytes) {
             let whole = match self.index {
                 IndexKind::Flat => bytes::flat_ram(spec),
                 _ => bytes::vectors_ram(spec),
             };
-            rows.ram_bytes = (left / PIECE_BYTES * PIECE_BYTES).min(whole);
+            rows.ram_bytes = (left / piece_bytes * piece_bytes).min(whole);
             rows.place = Place::Ram;
             reading.scan_bytes *= 1.0 - rows.ram_bytes as f64 / whole as f64;
         }
         // Payloads that are read are kept in what is left.
         let spare = match reads_payload {
             true => 0,
-            false => self.spare(left),
+            false => self.spare(left, piece_bytes),
         };
         let residual = components.iter_mut().find(|c| c.component == RESIDUAL);
         if let Some(residual) = residual.filter(|_| spare > 0) {

@@ -1,6 +1,6 @@
 //! The RAM that data may take, out of a process's memory.
 
-use ramlet_memory::{BudgetRequest, BudgetTable};
+use ramlet_memory::{BudgetRequest, BudgetTable, ReclaimableBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, bytes};
@@ -70,6 +70,12 @@ impl Memory {
     /// Bytes that data may take when nothing else needs them.
     pub fn room(&self, cores: usize) -> Result<u64, PlanError> {
         Ok(self.table(cores)?.pinned_max())
+    }
+
+    /// Bytes in which data comes to RAM and goes.
+    pub fn piece_bytes(&self, cores: usize) -> u64 {
+        let limit = self.table(cores).map_or(0, |table| table.ledger_limit());
+        ReclaimableBuf::piece_bytes_within(limit) as u64
     }
 
     /// Scratch that an index gets of what is set aside for a job: seven sixteenths of it.

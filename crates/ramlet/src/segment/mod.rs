@@ -43,7 +43,7 @@ use ramlet_format::envelope::EnvelopeKind;
 use ramlet_format::manifest::{FileEntry, SegmentEntry};
 use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, RecordCache, Storage};
-use ramlet_memory::{AnonBuf, ReclaimableBuf};
+use ramlet_memory::AnonBuf;
 use roaring::RoaringBitmap;
 
 pub use build::{FieldSorters, build, field_rows, note_field_rows};
@@ -750,7 +750,7 @@ const AHEAD_ROOM_MIN: u64 = 16 * RecordCache::CHUNK_BYTES;
 
 fn could_fill(file: &dyn Cacheable, room: u64) -> bool {
     let missing = file.missing();
-    missing > 0 && missing.min(ReclaimableBuf::PIECE_BYTES as u64) <= room
+    missing > 0 && missing.min(file.block_file().cached_piece_bytes()) <= room
 }
 
 /// The slot of the payload index that a file belongs to.

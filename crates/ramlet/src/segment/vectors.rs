@@ -681,13 +681,14 @@ impl VectorColumn {
         self.spare.as_ref().is_some_and(lacks)
     }
 
-    /// Reads one piece more of what the codes leave over; the bytes that came.
+    /// Reads some more of what the codes leave over, 2 MiB at most; the bytes that came.
     pub fn spare(&self, io: &mut IoContext) -> Result<u64> {
         let Some(spare) = &self.spare else { return Ok(0) };
         let mut buf = AnonBuf::new(0);
         buf.ensure(BUFFER_BYTES)?;
         give_back_heap();
-        let came = spare.rows.restore_some(&spare.file, spare.least(), io, &mut buf);
+        let most = ReclaimableBuf::PIECE_BYTES as u64;
+        let came = spare.rows.restore_some(&spare.file, most, io, &mut buf);
         came.map_err(Error::from)
     }
 }
@@ -724,7 +725,7 @@ impl CachedFile {
 
     /// Memory with which it is worth while to begin.
     fn least(&self) -> u64 {
-        self.missing().min(ReclaimableBuf::PIECE_BYTES as u64)
+        self.missing().min(self.rows.piece_bytes())
     }
 
     pub fn kind(&self) -> &'static str {
