@@ -335,7 +335,7 @@ pub struct Explained {
     pub segment: Option<u64>,
     /// Kind of the index: "flat", "ivf", "hnsw", "sparse", "records"; "buffer": a memtable; "text": lists of words, "payloads": texts without
     /// lists, or points of prefetches that are held against filters again; "scores": points compared by a score of several vectors, in all
-    /// segments; "fusion", "formula": what merges prefetches.
+    /// segments; "given": points that the request gives; "fusion", "formula": what merges prefetches.
     pub index: &'static str,
     /// "all": every row; "listed": the rows that indexes of the filter name; "together": a tenant's, from the first to the last;
     /// "probe": the nearest clusters; "codes": the same by codes; "listed probe", "listed codes": of the nearest clusters the rows that

@@ -140,6 +140,10 @@ fn kinds_show_in_their_keys() {
     );
     assert_eq!(kind(r#"{"fusion":"dbsf"}"#), QueryKind::Fusion(Fusion::Dbsf));
     assert_eq!(kind(r#"{"sample":"random"}"#), QueryKind::SampleRandom);
+    assert_eq!(
+        kind(r#"{"given":{"ids":[2,1],"scores":[0.5,-1]}}"#),
+        QueryKind::Given(vec![(PointId::Num(2), 0.5), (PointId::Num(1), -1.0)])
+    );
     let formula = kind(r#"{"defaults":{"a":[1, 2]},"formula":{"sum":["a"]}}"#);
     assert!(
         matches!(formula, QueryKind::Formula(f) if f.defaults == [("a".to_string(), b"[1, 2]".to_vec())])

@@ -102,7 +102,8 @@ pub fn inputs(query: &QueryKind) -> Vec<&QueryVector> {
         | QueryKind::Fusion(_)
         | QueryKind::Formula(_)
         | QueryKind::Text(_)
-        | QueryKind::SampleRandom => Vec::new(),
+        | QueryKind::SampleRandom
+        | QueryKind::Given(_) => Vec::new(),
     }
 }
 

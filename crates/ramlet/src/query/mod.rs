@@ -7,6 +7,7 @@ pub mod expression;
 mod formula;
 mod found;
 mod fusion;
+mod given;
 mod highlight;
 mod mmr;
 mod order;

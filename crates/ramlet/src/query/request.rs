@@ -189,6 +189,8 @@ pub enum QueryKind {
     Text(TextQuery),
     /// So many of the points, at random.
     SampleRandom,
+    /// Just these, in this order, with these scores: of a search that was done elsewhere. It takes no prefetches.
+    Given(Vec<(PointId, f32)>),
     RelevanceFeedback {
         target: QueryVector,
         feedback: Vec<FeedbackItem>,

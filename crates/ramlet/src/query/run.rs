@@ -14,8 +14,8 @@ use super::scorer::{Probe, Scorer};
 use super::segment::SearchContext;
 use super::text::TextAsked;
 use super::{
-    Scratch, Spent, aim, collect_found, formula, fusion, mmr, order, passes, place_of, search_all, sparse,
-    want,
+    Scratch, Spent, aim, collect_found, formula, fusion, given, mmr, order, passes, place_of,
+    search_all, sparse, want,
 };
 use crate::error::{Error, Result};
 use crate::filter::{CompiledFilter, Filter};
@@ -165,6 +165,10 @@ impl<'s> Stage<'s> {
             Some(QueryKind::Fusion(_)) if none => Err(bad("cannot apply Fusion without prefetches")),
             Some(QueryKind::Formula(_)) if none => Err(bad("cannot apply Formula without prefetches")),
             Some(QueryKind::Formula(formula)) => formula::check(formula),
+            Some(QueryKind::Given(_)) if !none => {
+                Err(bad("points that are given can't be combined with prefetches"))
+            }
+            Some(QueryKind::Given(points)) => given::check(points),
             Some(QueryKind::Recommend {
                 positive,
                 negative,
@@ -357,9 +361,10 @@ impl<'a> Run<'a> {
     fn leaf(&mut self, stage: &Stage<'_>, filters: &[&Filter]) -> Result<FoundList> {
         // Vectors' indexes pass over the points named without a filter, which is quicker.
         let by_filter: &[PointId] = match stage.query {
-            None | Some(QueryKind::OrderBy(_) | QueryKind::SampleRandom | QueryKind::Text(_)) => {
-                &self.excluded
-            }
+            None
+            | Some(
+                QueryKind::OrderBy(_) | QueryKind::SampleRandom | QueryKind::Text(_) | QueryKind::Given(_),
+            ) => &self.excluded,
             _ => &[],
         };
         let filter = merged(self.view, filters, by_filter)?;
@@ -382,6 +387,7 @@ impl<'a> Run<'a> {
                 self.seed = self.seed.wrapping_add(2);
                 order::at_random(self.view, filter, scope, (k, self.seed), self.scratch)
             }
+            Some(QueryKind::Given(points)) => self.given(stage, points, filter),
             Some(QueryKind::Text(query)) => TextAsked::new(&self.view.schema, stage.using, query)?.best(
                 self.view,
                 filter,
@@ -391,6 +397,22 @@ impl<'a> Run<'a> {
             ),
             Some(query) => self.by_vectors(stage, query, filter, scope, k),
         }
+    }
+
+    fn given(
+        &mut self,
+        stage: &Stage<'_>,
+        points: &[(PointId, f32)],
+        filter: Option<&CompiledFilter>,
+    ) -> Result<FoundList> {
+        let told = ("given", "looked up", SearchStage::Other);
+        let mut list = self.explain_merge(told, points.len() as u64, |run| {
+            given::given(run.view, points, filter, run.scratch)
+        })?;
+        if let Some(least) = stage.score_threshold {
+            list.found.retain(|found| found.score >= least);
+        }
+        Ok(list.fit(stage.k))
     }
 
     fn by_vectors(
@@ -473,7 +495,8 @@ impl<'a> Run<'a> {
             | QueryKind::Fusion(_)
             | QueryKind::Formula(_)
             | QueryKind::Text(_)
-            | QueryKind::SampleRandom => return Err(bad("this kind of query looks at no vectors")),
+            | QueryKind::SampleRandom
+            | QueryKind::Given(_) => return Err(bad("this kind of query looks at no vectors")),
         })
     }
 

@@ -54,7 +54,8 @@ impl Strict {
                 | QueryKind::Fusion(_)
                 | QueryKind::Formula(_)
                 | QueryKind::Text(_)
-                | QueryKind::SampleRandom,
+                | QueryKind::SampleRandom
+                | QueryKind::Given(_),
             ) => Ok(()),
             Some(_) => self.full_scan(using, filter),
         }

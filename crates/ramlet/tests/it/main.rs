@@ -19,6 +19,7 @@ mod filter_index;
 mod filter_limits;
 mod filter_payload;
 mod filtered;
+mod given;
 mod graphs;
 mod indexed;
 mod kinds;

@@ -34,6 +34,25 @@ pub enum WireQuery {
     Feedback(WireFeedback),
     Mmr(VectorInput, WireMmr),
     Text(WireText),
+    Given(WireGiven),
+}
+
+/// Our own: points with their scores, of a search that was done elsewhere.
+#[derive(Debug, Deserialize)]
+pub struct WireGiven {
+    ids: Vec<PointId>,
+    scores: Vec<f32>,
+}
+
+impl WireGiven {
+    fn into_kind(self) -> ApiResult<QueryKind> {
+        let (ids, scores) = (self.ids.len(), self.scores.len());
+        if ids != scores {
+            let what = format!("has {ids} ids and {scores} scores, one is needed for each");
+            return Err(ApiError::validation("query.given", what));
+        }
+        Ok(QueryKind::Given(self.ids.into_iter().zip(self.scores).collect()))
+    }
 }
 
 /// Words to rank by, alone or with the parameters of the score.
@@ -250,6 +269,7 @@ impl WireQuery {
             WireQuery::Formula(formula) => QueryKind::Formula(formula),
             WireQuery::Sample => QueryKind::SampleRandom,
             WireQuery::Text(text) => QueryKind::Text(text.into_query()),
+            WireQuery::Given(given) => given.into_kind()?,
             WireQuery::Feedback(wire) => wire.into_kind()?,
         })
     }
@@ -383,6 +403,7 @@ impl Seen {
             "order_by" => map.next_value::<Option<_>>()?.map(WireQuery::OrderBy),
             "fusion" => map.next_value::<Option<_>>()?.map(WireQuery::Fusion),
             "rrf" => map.next_value::<Option<_>>()?.map(WireQuery::Rrf),
+            "given" => map.next_value::<Option<_>>()?.map(WireQuery::Given),
             "sample" => map
                 .next_value::<Option<WireSample>>()?
                 .map(|WireSample::Random| WireQuery::Sample),
