@@ -138,6 +138,8 @@ pub const SNAPSHOT_NAME_BYTES: usize = 200;
 pub const PREFETCH_DEPTH_MAX: usize = 64;
 /// Prefetches of one query in all: each result list is held until it is merged.
 pub const PREFETCHES_MAX: usize = 1_024;
+/// Texts whose words a highlight marks beside those of queries: over shards, those of prefetches are among them.
+pub const HIGHLIGHT_TEXTS_MAX: usize = 2 * PREFETCHES_MAX;
 /// Nesting and number of expressions of one formula.
 pub const FORMULA_DEPTH_MAX: usize = 64;
 pub const FORMULA_NODES_MAX: usize = 4_096;

@@ -10,8 +10,8 @@ mod query_groups;
 
 use ramlet::settings::check_recall;
 use ramlet::{
-    Highlight, Idf, LookupLocation, OffsetUnit, Prefetch, QuantizationParams, QueryRequest, ScrollRequest,
-    SearchParams, SearchRequest, ShardSelection, TextQuery,
+    Highlight, HighlightText, Idf, LookupLocation, OffsetUnit, Prefetch, QuantizationParams, QueryRequest,
+    ScrollRequest, SearchParams, SearchRequest, ShardSelection, TextQuery,
 };
 use serde::Deserialize;
 
@@ -93,7 +93,7 @@ pub struct WireQueryRequest {
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "highlight: true, false, or an object of `fragments`, `fragment_chars`, `pre`, `post`, `offsets`"
+    expecting = "highlight: true, false, or an object of `fragments`, `fragment_chars`, `pre`, `post`, `offsets`, `texts`"
 )]
 pub enum WireHighlight {
     Wanted(bool),
@@ -108,6 +108,22 @@ pub struct WireHow {
     pre: Option<String>,
     post: Option<String>,
     offsets: Option<OffsetUnit>,
+    #[serde(default)]
+    texts: Vec<WireHighlightText>,
+}
+
+/// Words that are marked as well.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireHighlightText {
+    using: String,
+    text: String,
+}
+
+impl From<WireHighlightText> for HighlightText {
+    fn from(WireHighlightText { using, text }: WireHighlightText) -> HighlightText {
+        HighlightText { using, text }
+    }
 }
 
 impl WireHighlight {
@@ -121,6 +137,7 @@ impl WireHighlight {
                 pre: how.pre.unwrap_or(default.pre),
                 post: how.post.unwrap_or(default.post),
                 offsets: how.offsets,
+                texts: how.texts.into_iter().map(HighlightText::from).collect(),
             }),
         }
     }

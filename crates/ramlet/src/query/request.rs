@@ -49,6 +49,15 @@ pub struct Highlight {
     pub post: String,
     /// Tells where fragments and words stand in the field's texts, in this unit.
     pub offsets: Option<OffsetUnit>,
+    /// Words that are marked as if the request had text queries with them.
+    pub texts: Vec<HighlightText>,
+}
+
+/// Words of a field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HighlightText {
+    pub using: String,
+    pub text: String,
 }
 
 /// What places in a text are counted in.
@@ -70,6 +79,7 @@ impl Default for Highlight {
             pre: "<em>".into(),
             post: "</em>".into(),
             offsets: None,
+            texts: Vec::new(),
         }
     }
 }

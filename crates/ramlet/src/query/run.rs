@@ -7,14 +7,13 @@ use ramlet_io::{IoContext, SearchStage, StageUse, Stages};
 use super::candidates::{Scope, best};
 use super::examples::{Source, named_points};
 use super::found::{Found, FoundList, union};
-use super::highlight::highlight;
 use super::others::OtherCollections;
 use super::request::*;
 use super::scorer::{Probe, Scorer};
 use super::segment::SearchContext;
 use super::text::TextAsked;
 use super::{
-    Scratch, Spent, aim, collect_found, formula, fusion, given, mmr, order, passes, place_of,
+    Scratch, Spent, aim, collect_found, formula, fusion, given, highlight, mmr, order, passes, place_of,
     search_all, sparse, want,
 };
 use crate::error::{Error, Result};
@@ -36,9 +35,6 @@ pub fn query(
     others: &dyn OtherCollections,
     scratch: &mut Scratch,
 ) -> Result<SearchResponse> {
-    if let Some(how) = &request.highlight {
-        how.check()?;
-    }
     let before = Spent::so_far(&scratch.lookup.io);
     let (mut run, list) = Run::over(core, view, request, &[], others, scratch)?;
     let (skip, found) = (skipped(request), run.scratch.lookup.io.now());
@@ -59,7 +55,7 @@ pub fn query(
     )?;
     if let Some(how) = &request.highlight {
         let context = (&**view, request);
-        highlight(
+        highlight::highlight(
             context,
             how,
             (&list, skip),
@@ -217,6 +213,10 @@ fn asks_again(filters: &[&Filter]) -> bool {
 pub fn check(schema: &Schema, request: &QueryRequest) -> Result<()> {
     let stage = Stage::of_request(request);
     stage.check(schema, 0, &mut 0)?;
+    if let Some(how) = &request.highlight {
+        how.check()?;
+        highlight::check(schema, how)?;
+    }
     if stage.k > LIMIT_MAX {
         return Err(Error::bad_input(format!(
             "limit + offset is {}, at most {LIMIT_MAX} is possible",
