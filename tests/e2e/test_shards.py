@@ -7,7 +7,6 @@ import time
 import urllib.request
 
 import pytest
-from qdrant_client import models
 
 import compare
 import conftest
@@ -82,24 +81,12 @@ def ids_of(node):
     return [point["id"] for point in page["points"]]
 
 
-class Divisible(History):
-    """Without what is refused by name where collections are divided."""
-
-    def any(self):
-        while True:
-            arguments, same = super().any()
-            formulas = isinstance(arguments["query"], models.FormulaQuery)
-            merged = any(isinstance(one.query, models.FusionQuery | models.RrfQuery | models.FormulaQuery) for one in arguments.get("prefetch", []))
-            if not (formulas and merged):
-                return arguments, same
-
-
 @pytest.mark.parametrize("grpc", [False, True])
 def test_random_histories(divided, grpc):
     """The random operations of the differential tests, through all nodes by turns, against the local mode."""
     three = divided()
     pair = compare.Pair(conftest.client_of(three, prefer_grpc=grpc), name="differential")
-    history = Divisible(pair, f"divided {grpc}")
+    history = History(pair, f"divided {grpc}")
     clients = [conftest.client_of(node, prefer_grpc=grpc) for node in three.nodes]
     kinds = [kind for kind, weight in KINDS.items() for _ in range(weight)]
     for step in range(STEPS):
@@ -165,13 +152,11 @@ def test_what_is_refused_is_named(divided, tmp_path):
     create(node, shard_number=3)
     put(node, range(10))
     mmr = {"query": {"nearest": vector(1), "mmr": {"candidates_limit": 1_000}}}
-    formula = {"query": {"formula": "$score"}, "prefetch": {"prefetch": {"query": vector(1)}, "query": {"fusion": "rrf"}}}
     for method, path, body, named in [
         ("PUT", "/collections/keyed", {"vectors": {"size": DIM, "distance": "Dot"}, "sharding_method": "custom"}, "sharding_method"),
         ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}], "shard_key": "a"}, "shard_key"),
         ("POST", "/collections/docs/points/count", {"shard_key": "a"}, "shard_key"),
         ("POST", "/collections/docs/points/query", mmr, "mmr"),
-        ("POST", "/collections/docs/points/query", formula, "formula"),
         ("POST", "/collections/docs/points/query", {"query": vector(1), "params": {"explain": True}}, "explain"),
         ("POST", "/collections/docs/snapshots", None, "snapshots"),
         ("POST", "/snapshots", None, "snapshots"),

@@ -1,6 +1,7 @@
 //! Points of shards' answers: read, merged, and written as one node's.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use ramlet::{OrderValue, PointId, Ranked, Record, ScoredPoint};
 use serde::Deserialize;
@@ -91,8 +92,12 @@ pub enum By {
 }
 
 impl By {
-    pub fn compare(self, a: &WirePoint<'_>, b: &WirePoint<'_>) -> Ordering {
-        let order = match self {
+    fn compare(self, a: &WirePoint<'_>, b: &WirePoint<'_>) -> Ordering {
+        self.order(a, b).then(a.id.cmp(&b.id))
+    }
+
+    fn order(self, a: &WirePoint<'_>, b: &WirePoint<'_>) -> Ordering {
+        match self {
             By::Distance => a.score.total_cmp(&b.score),
             By::Score => b.score.total_cmp(&a.score),
             By::Value { descending } => {
@@ -100,8 +105,7 @@ impl By {
                 if descending { order.reverse() } else { order }
             }
             By::Id => Ordering::Equal,
-        };
-        order.then(a.id.cmp(&b.id))
+        }
     }
 }
 
@@ -122,6 +126,23 @@ fn values(a: Option<OrderValue>, b: Option<OrderValue>) -> Ordering {
 pub fn merged(lists: Vec<Vec<WirePoint<'_>>>, by: By, most: usize) -> Vec<Point> {
     let mut all: Vec<WirePoint<'_>> = lists.into_iter().flatten().collect();
     all.sort_by(|a, b| by.compare(a, b));
+    all.iter().take(most).map(Point::from).collect()
+}
+
+/// The first `most` of several lists; equal ones in the order of `ids`, which has them all.
+pub fn in_order(
+    lists: Vec<Vec<WirePoint<'_>>>,
+    by: By,
+    ids: impl Iterator<Item = PointId>,
+    most: usize,
+) -> Vec<Point> {
+    let mut places: HashMap<PointId, usize> = HashMap::new();
+    for (at, id) in ids.enumerate() {
+        places.entry(id).or_insert(at);
+    }
+    let mut all: Vec<WirePoint<'_>> = lists.into_iter().flatten().collect();
+    let place = |point: &WirePoint<'_>| places.get(&point.id).copied();
+    all.sort_by(|a, b| by.order(a, b).then_with(|| place(a).cmp(&place(b))));
     all.iter().take(most).map(Point::from).collect()
 }
 

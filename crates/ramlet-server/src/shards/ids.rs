@@ -9,9 +9,18 @@ pub fn shard_of(id: PointId, shards: u32) -> u32 {
 
 /// Ids by their shards, each list in the order of the ids.
 pub fn divided(ids: impl IntoIterator<Item = PointId>, shards: u32) -> Vec<Vec<PointId>> {
-    let mut parts = vec![Vec::new(); shards as usize];
-    for id in ids {
-        parts[shard_of(id, shards) as usize].push(id);
+    divided_by(ids, |id| *id, shards)
+}
+
+/// What has an id by its shard, each list in the order in which it came.
+pub fn divided_by<T>(
+    all: impl IntoIterator<Item = T>,
+    id_of: impl Fn(&T) -> PointId,
+    shards: u32,
+) -> Vec<Vec<T>> {
+    let mut parts: Vec<Vec<T>> = (0..shards).map(|_| Vec::new()).collect();
+    for one in all {
+        parts[shard_of(id_of(&one), shards) as usize].push(one);
     }
     parts
 }

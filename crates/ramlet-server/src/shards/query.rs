@@ -2,7 +2,7 @@
 //!
 //! Each stage without prefetches is asked of all shards, and its lists are merged: a score says how a point stands to the query, whatever other points there are.
 //! Where lists meet, the stage above is done as one node does it. Fusion is done here, over the merged lists. Any other stage is asked of the shards once more, each
-//! with the points that are its own: as a prefetch by their ids.
+//! with the points that are its own: as a prefetch by their ids, for a formula with the scores that they have.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::answers::{By, Point, Rank, WirePoint, merged, write_list};
-use super::ask::{Ask, Divided, at_once};
+use super::answers::{By, Point, Rank, WirePoint, in_order, merged, write_list};
+use super::ask::{Ask, Divided, Part, at_once};
 use super::filters;
-use super::ids::divided;
+use super::ids::{divided, divided_by};
 use super::points::{dress, no_keys, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
@@ -124,7 +124,7 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
         return Ok(Vec::new());
     }
     let searches: Vec<Object> = runs.iter().map(Run::one_list).collect();
-    let body = json!({ "searches": searches }).to_string();
+    let body = Bytes::from(json!({ "searches": searches }).to_string());
     let parts = asked
         .ask_all(|| asked.other(QUERIES, asked.collection(), body.clone()))
         .await?;
@@ -135,8 +135,8 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
     let mut lists = Vec::with_capacity(runs.len());
     for run in runs {
         let each = answers.iter_mut().filter_map(Iterator::next);
-        let found = merged(each.map(|list| list.points).collect(), run.by(), run.most());
-        lists.push(run.behind_offset(run.cut(run.root(), found)));
+        let found = run.merge(run.root(), each.map(|list| list.points).collect())?;
+        lists.push(run.behind_offset(found));
     }
     Ok(lists)
 }
@@ -311,6 +311,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// A query to a shard.
+    fn ask_of(&self, body: impl Into<Bytes>) -> ApiResult<Ask> {
+        self.asked.other(QUERY, self.asked.collection(), body)
+    }
+
     /// Whether it takes one list of each shard.
     fn is_one_list(&self) -> bool {
         let typed = &self.query.typed;
@@ -325,13 +330,9 @@ impl<'a> Run<'a> {
         self.leaf_body(self.root(), &self.filters(), true)
     }
 
-    fn by(&self) -> By {
-        self.by_of(self.root())
-    }
-
     fn by_of(&self, stage: Stage<'_>) -> By {
         match stage.query {
-            None | Some(QueryKind::SampleRandom) => By::Id,
+            None | Some(QueryKind::SampleRandom | QueryKind::Given(_)) => By::Id,
             Some(QueryKind::OrderBy(order)) => By::Value {
                 descending: order.direction == Direction::Desc,
             },
@@ -449,21 +450,27 @@ impl<'a> Run<'a> {
             let filter = body.get("filter").cloned();
             return sample(self.asked, filter.as_ref(), body, stage.most).await;
         }
-        let body = Value::Object(body).to_string();
-        let asks = self.asked.all().map(|shard| {
-            let ask = self.asked.other(QUERY, self.asked.collection(), body.clone());
-            ask.map(|ask| (shard, ask))
-        });
+        let body = Bytes::from(Value::Object(body).to_string());
+        let each = self.asked.all();
+        let asks = each.map(|shard| self.ask_of(body.clone()).map(|ask| (shard, ask)));
         self.gather(stage, asks.collect::<ApiResult<_>>()?).await
     }
 
     async fn gather(&self, stage: Stage<'_>, asks: Vec<(u32, Ask)>) -> ApiResult<Vec<Point>> {
         let parts = self.asked.ask_some(asks).await?;
-        let mut lists = Vec::with_capacity(parts.len());
-        for (_, part) in &parts {
-            lists.push(points_of(part)?);
-        }
-        Ok(self.cut(stage, merged(lists, self.by_of(stage), stage.most)))
+        self.merge(stage, lists_of(&parts)?)
+    }
+
+    /// The first points of the lists of all shards.
+    fn merge(&self, stage: Stage<'_>, lists: Vec<Vec<WirePoint<'_>>>) -> ApiResult<Vec<Point>> {
+        let found = match stage.query {
+            Some(QueryKind::Given(points)) => {
+                let _held = self.hold_points(points.len())?;
+                in_order(lists, By::Id, points.iter().map(|(id, _)| *id), stage.most)
+            }
+            _ => merged(lists, self.by_of(stage), stage.most),
+        };
+        Ok(self.cut(stage, found))
     }
 
     /// Points up to the first that doesn't pass the threshold: of scores that are made of several, shards don't cut by themselves.
@@ -508,8 +515,7 @@ impl<'a> Run<'a> {
                 body.insert("filter".to_owned(), filter.clone());
             }
             self.finish(&mut body, stage.most, shows);
-            let body = Value::Object(body).to_string();
-            asks.push((shard, self.asked.other(QUERY, self.asked.collection(), body)?));
+            asks.push((shard, self.ask_of(Value::Object(body).to_string())?));
         }
         let mut found = self.gather(stage, asks).await?;
         if let Some(QueryKind::SampleRandom) = stage.query {
@@ -518,35 +524,35 @@ impl<'a> Run<'a> {
         Ok(found)
     }
 
-    /// A formula of the scores of lists: each shard scores the points that it has once more, by the queries of the lists.
+    /// A formula of the scores of lists: each shard is given those of the points that it has, whatever made them.
     async fn formula(&self, stage: Stage<'_>, lists: &[Vec<Rank>], shows: bool) -> ApiResult<Vec<Point>> {
         let count = self.asked.count();
-        let by_list: Vec<Vec<Vec<PointId>>> = lists
-            .iter()
-            .map(|list| divided(list.iter().map(|rank| rank.id), count))
+        let each = lists.iter();
+        let by_list: Vec<Vec<Vec<Rank>>> = each
+            .map(|list| divided_by(list.iter().copied(), |rank| rank.id, count))
             .collect();
         let mut asks = Vec::new();
         for shard in self.asked.all() {
             let own = by_list.iter().map(|parts| &parts[shard as usize]);
-            if own.clone().all(|ids| ids.is_empty()) {
+            if own.clone().all(Vec::is_empty) {
                 continue;
             }
-            let prefetch = stage.prefetches().zip(own).map(|(prefetch, ids)| {
-                // Those that were chosen score by how near they are.
-                let near = Stage {
-                    is_near: true,
-                    ..prefetch
-                };
-                by_ids(ids, near.body())
-            });
             let mut body = stage.body();
-            body.insert("prefetch".to_owned(), Value::Array(prefetch.collect()));
+            let prefetch = own.map(|list| Value::Object(given(list)));
+            body.insert("prefetch".to_owned(), prefetch.collect());
             self.finish(&mut body, stage.most, shows);
-            let body = Value::Object(body).to_string();
-            asks.push((shard, self.asked.other(QUERY, self.asked.collection(), body)?));
+            asks.push((shard, self.ask_of(Value::Object(body).to_string())?));
         }
-        self.gather(stage, asks).await
+        let parts = self.asked.ask_some(asks).await?;
+        // Equal ones in the order of the lists, as one node has them.
+        let order = lists.iter().flatten().map(|rank| rank.id);
+        Ok(in_order(lists_of(&parts)?, By::Score, order, stage.most))
     }
+}
+
+/// The lists of shards.
+fn lists_of(parts: &[(u32, Part)]) -> ApiResult<Vec<Vec<WirePoint<'_>>>> {
+    parts.iter().map(|(_, part)| points_of(part)).collect()
 }
 
 /// A prefetch of just these points.
@@ -554,6 +560,19 @@ fn by_ids(ids: &[PointId], mut body: Object) -> Value {
     body.insert("filter".to_owned(), json!({ "must": [{ "has_id": ids }] }));
     body.insert("limit".to_owned(), json!(ids.len().max(1)));
     Value::Object(body)
+}
+
+/// A query of just these points, with the scores that they have.
+fn given(ranks: &[Rank]) -> Object {
+    let ids: Vec<PointId> = ranks.iter().map(|rank| rank.id).collect();
+    let scores: Vec<f32> = ranks.iter().map(|rank| rank.score).collect();
+    let mut body = Object::new();
+    body.insert(
+        "query".to_owned(),
+        json!({ "given": { "ids": ids, "scores": scores } }),
+    );
+    body.insert("limit".to_owned(), json!(ranks.len().max(1)));
+    body
 }
 
 /// A prefetch's list, for the stage above.
@@ -579,28 +598,18 @@ fn check_stage(
     (query, using, limit): (Option<&QueryKind>, &str, usize),
     prefetch: &[Prefetch],
 ) -> ApiResult<()> {
-    match query {
-        Some(QueryKind::NearestWithMmr { mmr, .. }) => {
-            let sparse = config.sparse_vectors.get(using);
-            if sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf)) {
-                return Err(refused("`mmr` of a vector with the IDF modifier"));
-            }
-            let candidates = mmr.candidates_limit.unwrap_or(limit);
-            if candidates > limits::SHARD_MMR_CANDIDATES {
-                return Err(refused(format_args!(
-                    "`mmr` of {candidates} candidates, more than {},",
-                    limits::SHARD_MMR_CANDIDATES
-                )));
-            }
+    if let Some(QueryKind::NearestWithMmr { mmr, .. }) = query {
+        let sparse = config.sparse_vectors.get(using);
+        if sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf)) {
+            return Err(refused("`mmr` of a vector with the IDF modifier"));
         }
-        Some(QueryKind::Formula(_)) => {
-            let merges =
-                |one: &Prefetch| matches!(one.query, Some(QueryKind::Fusion(_) | QueryKind::Formula(_)));
-            if prefetch.iter().any(merges) {
-                return Err(refused("a formula over a fusion or over another formula"));
-            }
+        let candidates = mmr.candidates_limit.unwrap_or(limit);
+        if candidates > limits::SHARD_MMR_CANDIDATES {
+            return Err(refused(format_args!(
+                "`mmr` of {candidates} candidates, more than {},",
+                limits::SHARD_MMR_CANDIDATES
+            )));
         }
-        _ => {}
     }
     prefetch
         .iter()
@@ -681,7 +690,7 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
                 .ok_or_else(|| ApiError::not_found(format_args!("No point with id {id} found")))?;
             let vector = vector_of(point, &place.1)?;
             let Some(vector) = vector else {
-                check_name(asked, &place).await?;
+                check_name(asked, &place.0, &place.1).await?;
                 return Err(ApiError::not_found(format_args!(
                     "Vector with name {:?} for point {id}",
                     place.1
@@ -705,7 +714,8 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
     Ok(excluded)
 }
 
-async fn check_name(asked: &Divided, (collection, name): &Place) -> ApiResult<()> {
+/// Refuses a vector that the collection hasn't.
+pub async fn check_name(asked: &Divided, collection: &str, name: &str) -> ApiResult<()> {
     let config = asked.app.collection(collection).await?.config();
     if config.vectors.contains_key(name) || config.sparse_vectors.contains_key(name) {
         return Ok(());

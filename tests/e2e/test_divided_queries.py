@@ -1,0 +1,193 @@
+"""Queries of several levels over three shards, beside the same data in one server: the same points and scores."""
+
+import json
+import random
+
+import pytest
+from harness.divided import Divided
+from harness.http import Answer
+from harness.server import Server
+from qdrant_client import models
+
+import conftest
+from compare import close
+
+pytestmark = pytest.mark.skipif(conftest.SELF, reason="needs servers")
+
+POINTS, DIM = 300, 6
+TEXT = {"type": "text", "tokenizer": "word", "scoring": True, "lowercase": True}
+WORDS = "sea ship cold warm mat cat dog winter bread of the".split()
+PATH = "/collections/docs/points"
+
+
+def fill(http):
+    rng = random.Random(5)
+    http.result("PUT", "/collections/docs", {"vectors": {"a": {"size": DIM, "distance": "Cosine"}, "b": {"size": 3, "distance": "Euclid"}}})
+    for field in ("title", "body"):
+        http.result("PUT", "/collections/docs/index?wait=true", {"field_name": field, "field_schema": TEXT})
+    words = lambda n: " ".join(rng.choice(WORDS) for _ in range(n))  # noqa: E731
+    points = [
+        {
+            "id": n,
+            "vector": {"a": [rng.uniform(-1, 1) for _ in range(DIM)], "b": [rng.uniform(-1, 1) for _ in range(3)]},
+            "payload": {"n": n, "group": n % 7, "label": f"l{n % 5}", "title": words(3), "body": words(20)},
+        }
+        for n in range(POINTS)
+    ]
+    http.result("PUT", f"{PATH}?wait=true", {"points": points})
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """One server, and three nodes of three shards."""
+    folder = tmp_path_factory.mktemp("divided")
+    with Server(folder / "one") as one, Divided(folder, f"file://{folder}/store", 3) as three:
+        for server in (one, three):
+            http = server.http()
+            fill(http)
+            http.close()
+        yield one, three
+
+
+@pytest.fixture(scope="module")
+def both(servers):
+    """Asks both the same: what they answer, the one server first."""
+    https = [server.http() for server in servers]
+
+    def ask(path, body):
+        return [http.call("POST", f"{PATH}/{path}", body) for http in https]
+
+    yield ask
+    for http in https:
+        http.close()
+
+
+def same(one, three, text=""):
+    """The same points with the same scores; what has equal scores in any order."""
+    assert len(one) == len(three), f"{one}\n{three}\n{text}"
+    for a, b in zip(one, three):
+        assert close(a["score"], b["score"]), f"{one}\n{three}\n{text}"
+        alike = [p["score"] for p in one if close(p["score"], a["score"])]
+        if len(alike) == 1:
+            assert {**a, "score": 0, "version": 0} == {**b, "score": 0, "version": 0}, text
+
+
+class Draw:
+    """Stages at random, of as many levels as are left."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def vector(self, name):
+        return [self.rng.uniform(-1, 1) for _ in range(DIM if name == "a" else 3)]
+
+    def leaf(self):
+        kind = self.rng.choice(["nearest", "nearest", "text", "mmr", "given"])
+        if kind == "text":
+            return {"query": {"text": " ".join(self.rng.sample(WORDS, 2))}, "using": self.rng.choice(["title", "body"])}
+        if kind == "given":
+            ids = self.rng.sample(range(POINTS), 9)
+            return {"query": {"given": {"ids": ids, "scores": [self.rng.uniform(-1, 1) for _ in ids]}}}
+        name = self.rng.choice("ab")
+        mmr = {"mmr": {"diversity": 0.4, "candidates_limit": 30}} if kind == "mmr" else {}
+        return {"query": {"nearest": self.vector(name), **mmr}, "using": name}
+
+    def formula(self, sources):
+        score = self.rng.choice(["$score", f"$score[{sources - 1}]"])
+        sum_ = [score, {"mult": [0.001, "n"]}, {"key": "group", "match": {"value": 3}}]
+        return {"query": {"formula": {"sum": self.rng.sample(sum_, self.rng.randint(1, 3)) + [{"mult": [0.5, "$score[0]"]}]}, "defaults": {"$score[0]": -0.25}}}
+
+    def stage(self, depth):
+        if depth == 0:
+            found = self.leaf()
+        else:
+            sources = [self.stage(self.rng.randint(0, depth - 1)) for _ in range(self.rng.randint(1, 3))]
+            kind = self.rng.choice(["fusion", "dbsf", "formula", "formula", "again"])
+            made = {
+                "fusion": lambda: {"query": {"rrf": {"k": 3, "weights": [self.rng.uniform(0.1, 2) for _ in sources]}}},
+                "dbsf": lambda: {"query": {"fusion": "dbsf"}},
+                "formula": lambda: self.formula(len(sources)),
+                "again": lambda: {"query": self.vector("a"), "using": "a"},
+            }[kind]()
+            found = {"prefetch": sources, **made}
+        more = {}
+        if self.rng.random() < 0.3:
+            more["filter"] = {"must_not": [{"key": "label", "match": {"value": "l1"}}]}
+        if self.rng.random() < 0.2 and "formula" in str(found.get("query")):
+            more["score_threshold"] = 0.1
+        return {**found, **more, "limit": self.rng.choice([3, 10, 40])}
+
+
+def test_stages_over_stages(both):
+    """Fusions and formulas over any stages, also over each other: the scores are those of one server."""
+    draw = Draw("stages")
+    over = 0
+    for _ in range(150):
+        body = draw.stage(3) | {"with_payload": draw.rng.choice([False, ["n"]])}
+        one, three = both("query", body)
+        same(one["result"]["points"], three["result"]["points"], json.dumps(body))
+        inner = [p for p in body.get("prefetch", []) if "prefetch" in p and "formula" in str(p["query"])]
+        over += bool(inner and "formula" in str(body["query"]))
+    assert over > 5, "formulas over formulas are drawn"
+
+
+def test_stages_over_stages_in_batches_and_groups(both):
+    draw = Draw("batches")
+    for _ in range(20):
+        searches = [draw.stage(2) for _ in range(4)]
+        one, three = both("query/batch", {"searches": searches})
+        for a, b, text in zip(one["result"], three["result"], searches):
+            same(a["points"], b["points"], json.dumps(text))
+        body = draw.stage(2) | {"group_by": "group", "group_size": 2, "limit": 3}
+        one, three = both("query/groups", body)
+        one, three = (sorted(p["score"] for g in answer["result"]["groups"] for p in g["hits"]) for answer in (one, three))
+        assert len(one) == len(three) and all(close(a, b) for a, b in zip(one, three)), json.dumps(body)
+
+
+def test_formulas_over_stages_by_grpc(servers):
+    clients = [conftest.client_of(server, prefer_grpc=True) for server in servers]
+    draw = Draw("grpc")
+    for _ in range(20):
+        near = [models.Prefetch(query=draw.vector(name), using=name, limit=20) for name in "ab"]
+        fused = models.Prefetch(prefetch=near, query=models.FusionQuery(fusion=models.Fusion.RRF), limit=15)
+        summed = models.SumExpression(sum=["$score", models.MultExpression(mult=[0.01, "n"])])
+        inner = models.Prefetch(prefetch=[fused, near[0]], query=models.FormulaQuery(formula=summed), limit=12)
+        outer = models.MultExpression(mult=["$score", 2.0])
+        one, three = (client.query_points("docs", prefetch=[inner, fused], query=models.FormulaQuery(formula=outer)).points for client in clients)
+        same([p.model_dump() for p in one], [p.model_dump() for p in three])
+    for client in clients:
+        client.close()
+
+
+def test_equal_scores_stay_in_the_order_of_the_list(both):
+    """A formula that says nothing: what was nearest stays first."""
+    nearest = {"query": Draw("ties").vector("a"), "using": "a", "limit": 40}
+    body = {"prefetch": nearest, "query": {"formula": 1.0}, "limit": 12}
+    order, _ = both("query", nearest | {"limit": 12})
+    for answer in both("query", body):
+        assert [p["id"] for p in answer["result"]["points"]] == [p["id"] for p in order["result"]["points"]]
+
+
+def test_points_that_are_given(both):
+    given = {"given": {"ids": [7, 299, 5, 7, 10_000, 12], "scores": [0.5, -1, 2, 9, 1, 0.25]}}
+    body = {"query": given, "with_payload": ["n"], "filter": {"must_not": [{"has_id": [12]}]}}
+    for answer in both("query", body):
+        assert [(p["id"], p["score"], p["payload"]["n"]) for p in answer["result"]["points"]] == [(7, 0.5, 7), (299, -1, 299), (5, 2, 5)]
+    for answer in both("query", body | {"offset": 1, "limit": 1}):
+        assert [p["id"] for p in answer["result"]["points"]] == [299]
+    for answer in both("query/batch", {"searches": [body, body | {"score_threshold": 0.5}]}):
+        assert [[p["id"] for p in one["points"]] for one in answer["result"]] == [[7, 299, 5], [7, 5]]
+
+
+@pytest.mark.parametrize("given", [{"ids": [1], "scores": []}, {"ids": [1]}, {"ids": [1], "scores": ["x"]}, {"ids": [1], "scores": [1e39]}])
+def test_what_is_given_wrongly_is_refused(servers, given):
+    for server in servers:
+        http = server.http()
+        for body in ({"query": {"given": given}}, {"prefetch": {"query": {"given": given}}, "query": {"fusion": "rrf"}}):
+            with pytest.raises(Answer) as refused:
+                http.call("POST", f"{PATH}/query", body)
+            assert refused.value.status in (400, 422), refused.value
+        with pytest.raises(Answer) as refused:
+            http.call("POST", f"{PATH}/query", {"prefetch": {"query": {"text": "sea"}, "using": "body"}, "query": {"given": {"ids": [1], "scores": [1]}}})
+        assert refused.value.status == 400 and "prefetches" in refused.value.sentence()
+        http.close()
