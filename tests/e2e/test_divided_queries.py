@@ -1,4 +1,4 @@
-"""Queries of several levels over three shards, beside the same data in one server: the same points and scores."""
+"""Queries of several levels over three shards, beside the same data in one server: the same points, scores, and marked words."""
 
 import json
 import random
@@ -190,4 +190,52 @@ def test_what_is_given_wrongly_is_refused(servers, given):
         with pytest.raises(Answer) as refused:
             http.call("POST", f"{PATH}/query", {"prefetch": {"query": {"text": "sea"}, "using": "body"}, "query": {"given": {"ids": [1], "scores": [1]}}})
         assert refused.value.status == 400 and "prefetches" in refused.value.sentence()
+        http.close()
+
+
+TEXTS = [{"query": {"text": "winter sea"}, "using": "body", "limit": 30}, {"query": {"text": "ship"}, "using": "title", "limit": 30}]
+LISTS = [*TEXTS, {"query": [1, 0, 0, 1, 0, 0], "using": "a", "limit": 30}]
+
+
+@pytest.mark.parametrize("how", [True, {"pre": "[", "post": "]", "fragments": 0}, {"offsets": "utf-8"}, {"texts": [{"using": "body", "text": "bread"}]}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"prefetch": LISTS, "query": {"fusion": "rrf"}},
+        {"prefetch": LISTS, "query": {"fusion": "rrf"}, "offset": 7},
+        {"prefetch": [{"prefetch": TEXTS, "query": {"fusion": "dbsf"}}, LISTS[2]], "query": {"fusion": "rrf"}},
+        {"prefetch": LISTS, "query": {"formula": {"sum": ["$score[0]", {"mult": [0.01, "n"]}]}}},
+        {"prefetch": {"prefetch": LISTS, "query": {"fusion": "rrf"}}, "query": {"formula": {"sum": ["$score", {"mult": [0.001, "n"]}]}}},
+        {"prefetch": LISTS, "query": [0, 1, 0, 0, 0, 1], "using": "a"},
+        {"prefetch": LISTS, "query": {"text": "dog"}, "using": "title"},
+        {"prefetch": TEXTS, "query": {"nearest": [0, 1, 0, 0, 0, 1], "mmr": {"candidates_limit": 20}}, "using": "a"},
+        {"query": [0, 1, 0, 0, 0, 1], "using": "a"},
+        {"query": {"text": "dog"}, "using": "title"},
+    ],
+)
+def test_highlights_have_the_words_of_all_stages(both, body, how):
+    body = body | {"highlight": how, "with_payload": ["n"], "limit": 25}
+    one, three = both("query", body)
+    same(one["result"]["points"], three["result"]["points"])
+    assert all("highlights" in p for p in three["result"]["points"])
+    in_batch = both("query/batch", {"searches": [body]})
+    same(in_batch[0]["result"][0]["points"], in_batch[1]["result"][0]["points"])
+
+
+def test_highlights_of_other_words(both):
+    """Words are marked that no query of the request has."""
+    body = {"query": [0, 1, 0, 0, 0, 1], "using": "a", "limit": POINTS, "highlight": {"fragments": 0, "texts": [{"using": "title", "text": "cat"}]}}
+    for answer in both("query", body):
+        marked = [p["highlights"]["title"] for p in answer["result"]["points"] if "title" in p["highlights"]]
+        assert len(marked) > 20 and all("<em>cat</em>" in text for [text] in marked)
+
+
+@pytest.mark.parametrize("how", [{"fragments": 17}, {"texts": [{"using": "label", "text": "a"}]}, {"texts": [{"using": "body"}]}, {"texts": [{"using": "body", "text": "a"}] * 2_049}])
+def test_highlights_that_make_no_sense_are_refused(servers, how):
+    for server in servers:
+        http = server.http()
+        for body in ({"query": {"text": "nobodyhasthis"}, "using": "body"}, {"prefetch": LISTS, "query": {"fusion": "rrf"}}):
+            with pytest.raises(Answer) as refused:
+                http.call("POST", f"{PATH}/query", body | {"highlight": how})
+            assert refused.value.status in (400, 422), refused.value
         http.close()

@@ -10,6 +10,7 @@ mod cluster;
 mod facets;
 mod filters;
 mod groups;
+mod highlights;
 mod ids;
 pub(crate) mod known;
 mod lanes;

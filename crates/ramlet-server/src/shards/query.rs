@@ -25,7 +25,7 @@ use super::ids::{divided, divided_by};
 use super::points::{dress, no_keys, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
-use super::{Form, refused, statistics};
+use super::{Form, highlights, refused, statistics};
 use crate::access::auth::Access;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -225,14 +225,12 @@ impl<'a> Run<'a> {
         if query.typed.params.explain {
             return Err(refused("`params.explain`"));
         }
-        if query.typed.highlight.is_some() && !query.typed.prefetch.is_empty() {
-            return Err(refused("`highlight` of a query with prefetches"));
-        }
         let typed = &query.typed;
         let root = (typed.query.as_ref(), typed.using.as_str(), typed.limit);
         check_stage(&config, root, &typed.prefetch)?;
         let excluded = look_up(asked, &mut query.raw).await?;
         statistics::weigh(asked, &config, &mut query).await?;
+        highlights::add_words(&mut query);
         Ok(Run {
             asked,
             config,
@@ -306,9 +304,28 @@ impl<'a> Run<'a> {
         let found = self.stage(root, filters, true).await?;
         let found = self.behind_offset(found);
         match root.query {
-            Some(QueryKind::Fusion(_)) => dress(self.asked, found, self.shown()).await,
+            Some(QueryKind::Fusion(_)) => self.dressed(found).await,
             _ => Ok(found),
         }
+    }
+
+    /// Points that were found without payloads and vectors, with what is shown of them.
+    async fn dressed(&self, found: Vec<Point>) -> ApiResult<Vec<Point>> {
+        if self.query.typed.highlight.is_none() {
+            return dress(self.asked, found, self.shown()).await;
+        }
+        let _held = self.hold_points(found.len())?;
+        let ranks: Vec<Rank> = found.iter().map(Point::rank).collect();
+        let parts = divided_by(ranks.iter().copied(), |rank| rank.id, self.asked.count());
+        let mut asks = Vec::new();
+        for (shard, own) in (0..).zip(parts).filter(|(_, own)| !own.is_empty()) {
+            let mut body = given(&own);
+            self.finish(&mut body, own.len(), true);
+            asks.push((shard, self.ask_of(Value::Object(body).to_string())?));
+        }
+        let parts = self.asked.ask_some(asks).await?;
+        let order = ranks.iter().map(|rank| rank.id);
+        Ok(in_order(lists_of(&parts)?, By::Id, order, ranks.len()))
     }
 
     /// A query to a shard.
