@@ -239,3 +239,15 @@ def test_highlights_that_make_no_sense_are_refused(servers, how):
                 http.call("POST", f"{PATH}/query", body | {"highlight": how})
             assert refused.value.status in (400, 422), refused.value
         http.close()
+
+
+def test_limits_beyond_all_points(both):
+    """They are those of all points, as in one server."""
+    near = {"query": [1, 0, 0, 1, 0, 0], "using": "a"}
+    for more, found in [({"limit": 1 << 62}, POINTS), ({"limit": 5, "offset": 1 << 62}, 0), ({"limit": 1 << 62, "offset": 290}, 10)]:
+        for answer in both("query", near | more):
+            assert len(answer["result"]["points"]) == found, more
+        for answer in both("query/batch", {"searches": [near | more]}):
+            assert len(answer["result"][0]["points"]) == found, more
+    for answer in both("query/groups", near | {"group_by": "group", "limit": 1 << 40, "group_size": 2}):
+        assert len(answer["result"]["groups"]) == 7

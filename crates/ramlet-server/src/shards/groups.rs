@@ -15,7 +15,7 @@ use super::ask::Divided;
 use super::points::{dress, no_keys, retrieve};
 use super::query::Run;
 use super::raw::{Query, in_words_of_query};
-use super::{Form, refused};
+use super::{Form, refused, settings};
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -54,7 +54,13 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
     raw.insert("with_payload".to_owned(), payload_of(&request.group_by));
     let path =
         Path::parse(&request.group_by).map_err(|e| ApiError::wrong_input(format_args!("group_by: {e}")))?;
-    let (limit, size) = (request.query.limit, request.group_size);
+    let size = request.group_size;
+    if request.query.limit.saturating_mul(size) > LIMIT_MAX {
+        // As many groups as there are points.
+        let points = settings::points_count(asked).await?;
+        request.query.limit = request.query.limit.min(points).max(1);
+    }
+    let limit = request.query.limit;
     let wanted = limit.saturating_mul(size);
     if wanted > LIMIT_MAX {
         return Err(ApiError::wrong_input(format_args!(

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
+use ramlet::limits::LIMIT_MAX;
 use ramlet::{
     Collection, CollectionConfig, Direction, Distance, Mmr, Modifier, PointId, Prefetch, QueryKind,
-    RecommendStrategy, fused,
+    QueryRequest, RecommendStrategy, fused,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,7 +26,7 @@ use super::ids::{divided, divided_by};
 use super::points::{dress, no_keys, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
-use super::{Form, highlights, refused, statistics};
+use super::{Form, highlights, refused, settings, statistics};
 use crate::access::auth::Access;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -42,7 +43,9 @@ pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer>
     let json = std::str::from_utf8(body).map_err(ApiError::format)?;
     // What is wrong with it is told before memory is.
     let collection = asked.app.collection(asked.collection()).await?;
-    collection.check_query(&Query::typed(form, json)?)?;
+    let mut typed = Query::typed(form, json)?;
+    fit(asked, &mut typed).await?;
+    collection.check_query(&typed)?;
     let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
     let points = Run::new(asked, Query::read(form, json)?).await?.points().await?;
     let mut out = asked.points_out();
@@ -51,6 +54,17 @@ pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer>
     write_list(points, &mut out, Point::write_hit)?;
     out.raw(behind);
     Ok(Answer::Json(out))
+}
+
+/// A limit beyond what is possible is that of all points.
+async fn fit(asked: &Divided, typed: &mut QueryRequest) -> ApiResult<()> {
+    if typed.limit.saturating_add(typed.offset) <= LIMIT_MAX {
+        return Ok(());
+    }
+    let points = settings::points_count(asked).await?;
+    typed.offset = typed.offset.min(points);
+    typed.limit = typed.limit.min(points - typed.offset).max(1);
+    Ok(())
 }
 
 fn around(form: Form) -> (&'static str, &'static str) {
@@ -220,6 +234,7 @@ impl<'a> Run<'a> {
     /// Checks a query, and looks up the vectors of the points that it names.
     pub async fn new(asked: &'a Divided, mut query: Query) -> ApiResult<Run<'a>> {
         let collection: Arc<Collection> = asked.app.collection(asked.collection()).await?;
+        fit(asked, &mut query.typed).await?;
         collection.check_query(&query.typed)?;
         let config = Arc::new(collection.config());
         if query.typed.params.explain {

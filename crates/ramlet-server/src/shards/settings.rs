@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Ask, Divided};
@@ -184,6 +185,20 @@ pub async fn info(asked: &Divided) -> ApiResult<Answer> {
         add(&mut whole, &one);
     }
     asked.answer(&whole)
+}
+
+/// Points of all shards.
+pub async fn points_count(asked: &Divided) -> ApiResult<usize> {
+    #[derive(Deserialize)]
+    struct Info {
+        points_count: usize,
+    }
+    let ask = || asked.other(("GET", COLLECTION), asked.collection(), Bytes::new());
+    let mut points = 0usize;
+    for (_, part) in &asked.ask_all(ask).await? {
+        points = points.saturating_add(part.read::<Info>()?.points_count);
+    }
+    Ok(points)
 }
 
 fn add(whole: &mut Value, one: &Value) {
