@@ -251,3 +251,20 @@ def test_limits_beyond_all_points(both):
             assert len(answer["result"][0]["points"]) == found, more
     for answer in both("query/groups", near | {"group_by": "group", "limit": 1 << 40, "group_size": 2}):
         assert len(answer["result"]["groups"]) == 7
+
+
+def test_the_picture_of_a_collection(servers):
+    shown = []
+    for server in servers:
+        http = server.http()
+        path = "/collections/docs/projection"
+        told = http.result("GET", f"{path}?using=a&sample={POINTS}")
+        assert sorted(point["id"] for point in told["points"]) == list(range(POINTS))
+        assert all(isinstance(point[axis], float) for point in told["points"] for axis in "xy")
+        shown.append(told["variance_shown"])
+        assert len({point["id"] for point in http.result("GET", f"{path}?using=a&sample=20")["points"]}) == 20
+        with pytest.raises(Answer) as refused:
+            http.call("GET", f"{path}?using=other")
+        assert refused.value.status == 400 and "dense vectors: a, b" in refused.value.sentence()
+        http.close()
+    assert close(*shown), shown

@@ -17,6 +17,7 @@ mod lanes;
 mod map;
 mod mmr;
 mod points;
+mod projection;
 mod query;
 mod raw;
 mod samples;
@@ -81,6 +82,7 @@ enum Reading {
     Groups(Form),
     /// Whether as coordinates.
     Matrix(bool),
+    Projection,
     Shards,
     Cluster,
 }
@@ -148,6 +150,7 @@ fn way_of(route: &Route) -> Way {
         (_, "/points/recommend/groups") => Way::Read(Reading::Groups(Recommend)),
         (_, "/points/discover") => Way::Read(Reading::Query(Discover, One)),
         (_, "/points/discover/batch") => Way::Read(Reading::Query(Discover, Batch)),
+        ("GET", "/projection") => Way::Read(Reading::Projection),
         (_, "/points/search/matrix/pairs") => Way::Read(Reading::Matrix(false)),
         (_, "/points/search/matrix/offsets") => Way::Read(Reading::Matrix(true)),
         _ => Way::Never,
@@ -206,6 +209,7 @@ async fn of_shards(node: &Arc<Node>, route: &'static Route, call: Call) -> ApiRe
             Reading::Query(form, Number::Batch) => query::batch(&divided, form, &body).await,
             Reading::Groups(form) => groups::groups(&divided, form, &body).await,
             Reading::Matrix(offsets) => facets::matrix(&divided, &body, offsets).await,
+            Reading::Projection => projection::plane(&divided).await,
             Reading::Shards => cluster::of_collection(&divided).await,
             Reading::Cluster => cluster::status(&divided).await,
         },
@@ -243,7 +247,6 @@ mod tests {
                 "PUT /collections/{collection}/shards",
                 "POST /collections/{collection}/shards/delete",
                 "POST /collections/{collection}/statistics",
-                "GET /collections/{collection}/projection",
             ]
         );
     }
