@@ -134,7 +134,7 @@ async fn sparse_vectors(
         }
     }
     if let Some(params) = raw.params {
-        if params.is_null() {
+        if !params.is_object() {
             *params = json!({});
         }
         params["idf"] = json!({ "statistics": all });
