@@ -13,6 +13,7 @@ use super::ask::Divided;
 use super::filters;
 use super::ids::divided;
 use super::points::{no_keys, retrieve};
+use super::query::check_name;
 use super::samples::{ids_of, sample};
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
@@ -72,6 +73,7 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
     let wire: WireMatrix = serde_json::from_slice(body).map_err(ApiError::format)?;
     no_keys(&wire.shards())?;
     let request = wire.into_request()?;
+    check_name(asked, asked.collection(), &request.using).await?;
     let raw: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let given: Vec<&Value> = raw.get("filter").into_iter().collect();
     let has_vector = vec![json!({ "has_vector": request.using })];
