@@ -1,12 +1,16 @@
-"""Queries of several levels over three shards, beside the same data in one server: the same points, scores, and marked words."""
+"""Queries of several levels over three shards, beside the same data in one server: the same points, scores, and marked words; and how the shards searched, which they tell together."""
 
 import json
 import random
+import re
+import subprocess
 
+import grpc
 import pytest
 from harness.divided import Divided
 from harness.http import Answer
-from harness.server import Server
+from harness.server import Server, binary
+from qdrant_client import grpc as api
 from qdrant_client import models
 
 import conftest
@@ -18,6 +22,8 @@ POINTS, DIM = 300, 6
 TEXT = {"type": "text", "tokenizer": "word", "scoring": True, "lowercase": True}
 WORDS = "sea ship cold warm mat cat dog winter bread of the".split()
 PATH = "/collections/docs/points"
+# What explain has of one search in one server.
+KEYS = {"segments_count", "probes", "codes_scanned", "rows_scored", "rows_checked", "reads", "disk_reads", "disk_bytes", "time_us", "stages", "meaning", "segments"}
 
 
 def fill(http):
@@ -41,7 +47,8 @@ def fill(http):
 def servers(tmp_path_factory):
     """One server, and three nodes of three shards."""
     folder = tmp_path_factory.mktemp("divided")
-    with Server(folder / "one") as one, Divided(folder, f"file://{folder}/store", 3) as three:
+    noted = ["--slow-query", "0ms"]
+    with Server(folder / "one", arguments=noted) as one, Divided(folder, f"file://{folder}/store", 3, arguments=noted) as three:
         for server in (one, three):
             http = server.http()
             fill(http)
@@ -239,6 +246,110 @@ def test_highlights_that_make_no_sense_are_refused(servers, how):
                 http.call("POST", f"{PATH}/query", body | {"highlight": how})
             assert refused.value.status in (400, 422), refused.value
         http.close()
+
+
+def explain_of(both, path, body):
+    told = both(path, body)
+    plain = both(path, without_explain(body))
+    for answer, bare in zip(told, plain):
+        assert "explain" not in bare and answer["result"] == bare["result"], "it changes nothing"
+    return [answer["explain"] for answer in told]
+
+
+def without_explain(body):
+    if "searches" in body:
+        return {"searches": [without_explain(one) for one in body["searches"]]}
+    return {name: value for name, value in body.items() if name != "params"}
+
+
+def check(one, three, requests=None):
+    """What is told of three shards is in the shape of one server, and adds up."""
+    assert KEYS <= set(one) and set(one) < set(three), (set(one), set(three))
+    assert set(one["time_us"]) == set(three["time_us"])
+    segments = [part for part in three["segments"] if "shard" in part]
+    assert {part["shard"] for part in segments} == {0, 1, 2}
+    assert three["segments_count"] == len(three["segments"])
+    assert set(one["segments"][0]) | {"shard"} == set(segments[0])
+    assert three["rows_scored"] == sum(part["rows_scored"] for part in three["segments"]) == sum(shard["rows_scored"] for shard in three["shards"])
+    assert [shard["shard"] for shard in three["shards"]] == [0, 1, 2]
+    for shard in three["shards"]:
+        assert len(shard["nodes"]) == 1 and shard["nodes"][0].startswith("http://"), shard
+        assert shard["waited_us"] > 0 and shard["time_us"]["total"] > 0, shard
+        assert requests is None or shard["requests"] == requests, shard
+    us = three["time_us"]
+    assert us["total"] >= us["search"] > 0
+    assert set(one["stages"][0] if one["stages"] else {"stage"}) <= {"stage", "time_us", "read_wait_us", "reads", "read_bytes"}
+
+
+def test_explain_of_shards(both):
+    explain = {"params": {"explain": True}}
+    near = {"query": [1, 0, 0, 1, 0, 0], "using": "a", "limit": 5}
+    one, three = explain_of(both, "query", near | explain)
+    check(one, three, 1)
+    assert one["rows_scored"] == three["rows_scored"] == POINTS
+    # The older route, and groups.
+    for path, body in [
+        ("search", {"vector": {"name": "a", "vector": near["query"]}, "limit": 5}),
+        ("query/groups", near | {"group_by": "group"}),
+        ("recommend", {"positive": [1, 2], "using": "a", "limit": 5}),
+    ]:
+        check(*explain_of(both, path, body | explain))
+    # A fusion is done where the lists meet, a formula by the shards.
+    one, three = explain_of(both, "query", {"prefetch": LISTS, "query": {"fusion": "rrf"}} | explain)
+    check(one, three, len(LISTS))
+    for told in (one, three):
+        [fusion] = [part for part in told["segments"] if part["index"] == "fusion"]
+        assert fusion["rows"] == sum(prefetch["limit"] for prefetch in LISTS) and "shard" not in fusion
+    one, three = explain_of(both, "query", {"prefetch": LISTS, "query": {"formula": "n"}} | explain)
+    check(one, three, len(LISTS) + 1)
+    assert sorted(part["shard"] for part in three["segments"] if part["index"] == "formula") == [0, 1, 2]
+
+
+def test_explain_of_batches(both):
+    near = {"query": [1, 0, 0, 1, 0, 0], "using": "a", "limit": 5}
+    explained = near | {"params": {"explain": True}}
+    for searches in ([explained, near, explained], [explained, {"prefetch": LISTS, "query": {"fusion": "rrf"}}, near]):
+        one, three = both("query/batch", {"searches": searches})
+        assert len(one["explain"]) == len(three["explain"]) == 3
+        check(one["explain"][0], three["explain"][0], 1)
+        assert three["explain"][0]["rows_scored"] == POINTS
+
+
+def test_explain_says_what_payloads_were_read(servers, both):
+    """The count is that of all shards. They read payloads of segments alone."""
+    body = {"query": [1, 0, 0, 1, 0, 0], "using": "a", "filter": {"must": [{"key": "label", "match": {"value": "l2"}}]}, "params": {"explain": True}}
+    _, three = explain_of(both, "query", body)
+    said = [line for line in three["meaning"] if "no payload index on `label`" in line]
+    checked = sum(part["rows_checked"] for part in three["segments"] if part["payloads_checked"])
+    assert len(said) == (checked > 0) and all(f"{checked:,} payloads were read" in line for line in said), three
+
+
+def test_explain_by_grpc_and_by_the_command_line(servers):
+    three = servers[1]
+    channel = grpc.insecure_channel(f"127.0.0.1:{three.grpc_port}")
+    query = api.QueryPoints(collection_name="docs", query=api.Query(nearest=api.VectorInput(dense=api.DenseVector(data=[1] * DIM))), using="a")
+    _, call = api.PointsStub(channel).Query.with_call(query, metadata=[("ramlet-explain", "1")])
+    told = json.loads(dict(call.initial_metadata())["ramlet-explain"])
+    assert [shard["shard"] for shard in told["shards"]] == [0, 1, 2] and told["rows_scored"] == POINTS, told
+    _, call = api.PointsStub(channel).Query.with_call(query)
+    assert "ramlet-explain" not in dict(call.initial_metadata())
+    channel.close()
+    command = [str(binary()), "search", "--collection", "docs", "--url", three.url, "--like", "3", "--using", "a", "--explain"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for shard in range(3):
+        assert re.search(rf"  shard {shard}: \d+\.\d\d ms in 1 requests, at work \d+\.\d\d ms, \d+ reads \(http://", said), said
+        assert f"  shard {shard}, write buffer of `a`: buffer" in said, said
+
+
+def test_slow_requests_name_their_shards(servers):
+    """The node that was asked keeps how each shard did its part, without being asked for it."""
+    http = servers[1].http()
+    body = {"query": [0.5, 0, 0, 1, 0, 0], "using": "a", "limit": 4}
+    http.call("POST", f"{PATH}/query", body)
+    slow = http.result("GET", "/profiler/slow_requests?limit=1000&request=query")["requests"]
+    [kept] = [one for one in slow if one["request_body"] == body]
+    assert sorted(shard["shard"] for shard in kept["explain"]["shards"]) == [0, 1, 2], kept
+    http.close()
 
 
 def test_limits_beyond_all_points(both):

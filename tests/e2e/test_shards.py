@@ -157,7 +157,6 @@ def test_what_is_refused_is_named(divided, tmp_path):
         ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}], "shard_key": "a"}, "shard_key"),
         ("POST", "/collections/docs/points/count", {"shard_key": "a"}, "shard_key"),
         ("POST", "/collections/docs/points/query", mmr, "mmr"),
-        ("POST", "/collections/docs/points/query", {"query": vector(1), "params": {"explain": True}}, "explain"),
         ("POST", "/collections/docs/snapshots", None, "snapshots"),
         ("POST", "/snapshots", None, "snapshots"),
         ("PUT", "/collections/docs/shards", {"shard_key": "a"}, "shards"),

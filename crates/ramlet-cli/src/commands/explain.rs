@@ -52,8 +52,11 @@ pub fn told(explain: &Value) -> String {
         bytes / 1e6
     ));
     out.push_str(&stages_told(&explain["stages"]));
+    for shard in explain["shards"].as_array().into_iter().flatten() {
+        out.push_str(&shard_told(shard));
+    }
     for part in explain["segments"].as_array().into_iter().flatten() {
-        out.push_str(&part_told(part));
+        out.push_str(&part_told(part, explain["shards"].is_array()));
     }
     for sentence in explain["meaning"].as_array().into_iter().flatten() {
         out.push_str(&format!("=> {}\n", shown(sentence.as_str().unwrap_or_default())));
@@ -61,12 +64,35 @@ pub fn told(explain: &Value) -> String {
     out
 }
 
-fn part_told(part: &Value) -> String {
+/// A line of a shard: how long its answers were waited for, and how long it was at work.
+fn shard_told(shard: &Value) -> String {
+    let millis_of = |us: &Value| millis(us.as_u64().unwrap_or(0));
+    let nodes = shard["nodes"].as_array().into_iter().flatten();
+    let nodes: Vec<String> = nodes
+        .map(|node| shown(node.as_str().unwrap_or_default()))
+        .collect();
+    format!(
+        "  shard {}: {} in {} requests, at work {}, {} reads ({})\n",
+        shard["shard"],
+        millis_of(&shard["waited_us"]),
+        shard["requests"],
+        millis_of(&shard["time_us"]["total"]),
+        shard["disk_reads"],
+        nodes.join(", ")
+    )
+}
+
+fn part_told(part: &Value, is_divided: bool) -> String {
     let text = |name: &str| shown(part[name].as_str().unwrap_or_default());
     let place = match part["segment"].as_u64() {
         Some(number) => format!("segment {number}"),
         None if part["index"] == "buffer" => "write buffer".to_owned(),
+        None if is_divided && part["shard"].is_null() => "all shards".to_owned(),
         None => "all segments".to_owned(),
+    };
+    let place = match part["shard"].as_u64() {
+        Some(shard) => format!("shard {shard}, {place}"),
+        None => place,
     };
     let using = match text("using") {
         name if name.is_empty() => String::new(),
@@ -167,5 +193,29 @@ mod tests {
         );
         assert!(told.ends_with("=> read \u{fffd}[31mthis\n"), "{told:?}");
         assert!(told.lines().all(|line| line.len() <= 80), "{told}");
+    }
+
+    #[test]
+    fn which_shard_it_was() {
+        let explain = json!({
+            "time_us": {"search": 9_000, "total": 10_000, "read_wait": 6_000},
+            "disk_reads": 31, "disk_bytes": 126_976,
+            "segments": [
+                {"shard": 1, "segment": 3, "using": "", "index": "ivf", "strategy": "codes", "rows": 90_000, "time_us": 7_400},
+                {"shard": 1, "segment": null, "using": "", "index": "scores", "strategy": "all", "rows": 9, "time_us": 10},
+                {"segment": null, "using": "", "index": "fusion", "strategy": "ranks merged", "rows": 20, "time_us": 10},
+            ],
+            "shards": [{"shard": 1, "nodes": ["http://b:6333"], "requests": 2, "waited_us": 8_500, "time_us": {"total": 8_000}, "disk_reads": 31}],
+            "meaning": [],
+        });
+        let told = told(&explain);
+        for line in [
+            "  shard 1: 8.50 ms in 2 requests, at work 8.00 ms, 31 reads (http://b:6333)\n",
+            "  shard 1, segment 3: ivf (codes), 90000 rows, 7.40 ms\n",
+            "  shard 1, all segments: scores (all), 9 rows, 0.01 ms\n",
+            "  all shards: fusion (ranks merged), 20 rows, 0.01 ms\n",
+        ] {
+            assert!(told.contains(line), "{told}");
+        }
     }
 }

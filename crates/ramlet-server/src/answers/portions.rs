@@ -497,6 +497,7 @@ fn searched(parts: Vec<Explained>, cost: SearchCost) -> Searched {
         parts,
         cost,
         unindexed: Vec::new(),
+        shards: None,
     }
 }
 

@@ -502,7 +502,8 @@ function showExplain(explain) {
   const stages = (explain?.stages ?? []).map((s) => `${STAGES[s.stage] ?? s.stage} ${told(s.time_us)}${s.reads ? ` (${count(s.reads)} reads, ${bytes(s.read_bytes)}, waited ${told(s.read_wait_us)})` : ""}`);
   const counts = explain ? [`${count(explain.disk_reads)} reads, ${bytes(explain.disk_bytes)}, waited ${told(us.read_wait)}; ${count(explain.codes_scanned)} codes and ${count(explain.rows_scored)} rows compared in ${explain.segments_count} parts`] : [];
   const within = stages.length ? [`within the search: ${stages.join(", ")}`] : [];
-  el("meaning").replaceChildren(...[...counts, ...within, ...(explain?.meaning ?? [])].map((line) => make("li", {}, line)));
+  const shards = explain?.shards ? [`answers of shards: ${explain.shards.map((s) => `${s.shard} after ${told(s.waited_us)}`).join(", ")}`] : [];
+  el("meaning").replaceChildren(...[...counts, ...within, ...shards, ...(explain?.meaning ?? [])].map((line) => make("li", {}, line)));
 }
 
 function showHit(hit) {

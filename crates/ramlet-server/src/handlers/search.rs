@@ -360,7 +360,7 @@ fn note(
 }
 
 /// Fields without an index that a query and its prefetches ask about.
-fn unindexed_of(collection: &Collection, query: &QueryRequest) -> Vec<UnindexedField> {
+pub fn unindexed_of(collection: &Collection, query: &QueryRequest) -> Vec<UnindexedField> {
     fn add(collection: &Collection, prefetch: &[Prefetch], all: &mut Vec<UnindexedField>) {
         for one in prefetch {
             all.extend(one.filter.iter().flat_map(|f| collection.unindexed_fields(f)));

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ramlet::{Explained, SearchCost, UnindexedField};
+use serde_json::Value;
+
+use crate::request::growing_reservation::GrowingReservation;
 
 /// The steps of one request so far. Shared by the threads that do them, one after the other.
 pub struct Steps {
@@ -31,6 +34,56 @@ pub struct Searched {
     pub cost: SearchCost,
     /// Fields that its filters ask about and no index answers for.
     pub unindexed: Vec<UnindexedField>,
+    /// Of a collection that is divided: what `parts` and `cost` don't count.
+    pub shards: Option<Arc<ShardsSearched>>,
+}
+
+/// What the nodes of shards told of a search.
+#[derive(Default)]
+pub struct ShardsSearched {
+    /// A shard may be asked several times.
+    pub asks: Vec<ShardSearched>,
+    /// For what they told.
+    pub held: GrowingReservation,
+}
+
+/// How a node of a shard did its part, once.
+pub struct ShardSearched {
+    pub shard: u32,
+    /// Its URL.
+    pub node: String,
+    /// How long its answer was waited for.
+    pub waited: Duration,
+    /// `explain` of its answer.
+    pub told: Value,
+}
+
+impl ShardsSearched {
+    /// Segments and write buffers of all shards.
+    pub fn segments(&self) -> impl Iterator<Item = (&ShardSearched, &Value)> {
+        self.asks.iter().flat_map(|ask| {
+            let segments = ask.told["segments"].as_array().into_iter().flatten();
+            segments.map(move |segment| (ask, segment))
+        })
+    }
+
+    /// Payloads that filters were asked about, one by one.
+    pub fn payloads_checked(&self) -> u64 {
+        let checked = self
+            .segments()
+            .filter(|(_, part)| part["payloads_checked"] == true);
+        checked
+            .filter_map(|(_, part)| part["rows_checked"].as_u64())
+            .sum()
+    }
+}
+
+impl std::fmt::Debug for ShardsSearched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardsSearched")
+            .field("asks", &self.asks.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The steps of a request in microseconds.

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use ramlet_memory::OverBudget;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::known::{SHARD, Shards};
 use crate::access::auth::Grant;
@@ -23,6 +24,7 @@ use crate::nodes::changes;
 use crate::nodes::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
 use crate::nodes::forwarder::{ForwardedRequest, NoAnswer, Room};
 use crate::nodes::node::{Node, SLOT, SLOT_MIN};
+use crate::observability::steps::Steps;
 use crate::request::api_request::{ApiRequest, Incoming, RequestBody};
 use crate::request::call::Call;
 use crate::request::growing_reservation::GrowingReservation;
@@ -46,6 +48,8 @@ pub struct Divided {
     slots: Vec<u64>,
     pub start: Instant,
     pub deadline: Instant,
+    /// Where it is noted what it spends its time on, if that is noted of all requests.
+    steps: Option<Arc<Steps>>,
     /// What the body and what comes of it hold.
     _held: (Arc<GrowingReservation>, GrowingReservation),
 }
@@ -56,10 +60,16 @@ pub struct Ask {
     pub params: Vec<(String, String)>,
     pub query: String,
     pub body: Bytes,
+    /// Whether its searches tell how they are done.
+    pub is_told: bool,
 }
 
 /// The answer of one shard.
 pub struct Part {
+    pub shard: u32,
+    /// The URL of the node that answered, and how long that took.
+    pub node: String,
+    pub waited: Duration,
     json: Vec<u8>,
     _held: Held,
 }
@@ -85,6 +95,18 @@ impl Part {
             .result
             .ok_or_else(|| ApiError::internal("a shard's answer without a result"))?;
         serde_json::from_str(result.get()).map_err(ApiError::internal)
+    }
+
+    /// How a search was done, if that was asked for; a list of a batch.
+    pub fn explain<'a, T: Deserialize<'a>>(&'a self) -> ApiResult<Option<T>> {
+        #[derive(Deserialize)]
+        struct Beside<'a> {
+            #[serde(borrow)]
+            explain: Option<&'a RawValue>,
+        }
+        let beside: Beside<'a> = serde_json::from_slice(&self.json).map_err(ApiError::internal)?;
+        let explain = beside.explain.map(|explain| serde_json::from_str(explain.get()));
+        explain.transpose().map_err(ApiError::internal)
     }
 }
 
@@ -127,6 +149,7 @@ impl Divided {
             slots,
             start: call.request.start,
             deadline: call.request.deadline(),
+            steps: call.request.steps,
             app: call.app,
             node: node.clone(),
             route,
@@ -134,6 +157,19 @@ impl Divided {
             _held: (call.admitted.held, text),
         };
         Ok((divided, body))
+    }
+
+    /// Whether its steps are noted in any case.
+    pub fn is_noted(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    /// Where its steps are noted, if they are in any case, or somebody asked for them. The request is here and parsed.
+    pub fn steps(&self, asked: bool) -> Option<Arc<Steps>> {
+        let steps = self.steps.clone();
+        let steps = steps.or_else(|| asked.then(|| Steps::new(self.start)))?;
+        steps.note_received(self._held.0.waited());
+        Some(steps)
     }
 
     pub fn shards(&self) -> &Shards {
@@ -164,6 +200,7 @@ impl Divided {
             params: self.params.clone(),
             query: self.query.clone(),
             body: body.into(),
+            is_told: false,
         }
     }
 
@@ -179,6 +216,7 @@ impl Divided {
             params: vec![("collection".to_owned(), collection.to_owned())],
             query: self.query.clone(),
             body: body.into(),
+            is_told: false,
         })
     }
 
@@ -232,10 +270,13 @@ impl Divided {
 
     /// Asks one shard.
     pub async fn ask(&self, shard: u32, ask: Ask) -> ApiResult<Part> {
-        match shard == self.shards().own {
-            true => self.ask_here(ask).await,
-            false => self.ask_there(shard, ask).await,
-        }
+        let begun = Instant::now();
+        let mut part = match shard == self.shards().own {
+            true => self.ask_here(ask).await?,
+            false => self.ask_there(shard, ask).await?,
+        };
+        part.waited = begun.elapsed();
+        Ok(part)
     }
 
     fn headers_for(&self, shard: u32, is_read: bool) -> HeaderMap {
@@ -257,6 +298,7 @@ impl Divided {
             params,
             query,
             body,
+            is_told,
         } = ask;
         let named = params.iter().find(|(name, _)| name == "collection");
         self.grant
@@ -272,7 +314,10 @@ impl Divided {
         };
         let written = incoming.written.clone();
         let given = (RequestBody::Json(body), Form::WholeJson);
-        let request = ApiRequest::new(params, QueryParams::parse(&query)?, given, self.start).with(incoming);
+        // Its time is that of this part; it ends when the whole has to.
+        let steps = is_told.then(|| Steps::new(Instant::now()));
+        let request = ApiRequest::new(params, QueryParams::parse(&query)?, given, self.start);
+        let request = request.with(incoming).noted(steps);
         let call = Call::new(self.app.clone(), request, (self.grant.clone(), held));
         let answer = changes::handle(route, call).await.map_err(|e| told(shard, e))?;
         if !is_read {
@@ -288,6 +333,9 @@ impl Divided {
         // What its points become.
         let again = self.hold(json.len() as u64)?;
         Ok(Part {
+            shard,
+            node: self.node.log.status().url,
+            waited: Duration::ZERO,
             json,
             _held: Held::Here(held, again),
         })
@@ -381,6 +429,9 @@ impl Divided {
                     shards.note_written(shard, slot);
                 }
                 return Ok(Part {
+                    shard,
+                    node: node.url,
+                    waited: Duration::ZERO,
                     json: answer.body,
                     _held: Held::There(held),
                 });

@@ -1,6 +1,7 @@
 //! Hits of all shards grouped by the values of a payload field: as the engine does it, over merged lists.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use bytes::Bytes;
 use ramlet::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
@@ -19,6 +20,7 @@ use super::{Form, refused, settings};
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
+use crate::wire::explain::beside_result;
 use crate::wire::query::{IntoGroups, WireQueryGroups, WireRecommendGroups, WireSearchGroups};
 
 struct Group {
@@ -68,6 +70,8 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
         )));
     }
     // A filter would change the ranks that are merged, and so the scores: more points of all are asked for instead.
+    let beside = request.query.params.explain;
+    let steps = asked.steps(beside);
     let merges = widen_for_groups(&mut request.query, size);
     let run = Run::new(
         asked,
@@ -95,11 +99,17 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
             points.push(point.clone());
         }
     }
+    let begun = Instant::now();
     for point in dress(asked, points, (shown.0.as_ref(), shown.1.as_ref())).await? {
         let id = point.id;
         dressed.insert(id, Some(point));
     }
     let mut lookups = look_up(asked, lookup, &table.groups).await?;
+    if steps.is_some() {
+        let collection = asked.app.collection(asked.collection()).await?;
+        gather.run.note_fetch(begun);
+        gather.run.tell(steps.as_ref(), &collection);
+    }
     let mut out = asked.points_out();
     out.raw("{\"groups\":");
     let mut list = out.open_list();
@@ -128,6 +138,9 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
     }
     list.close();
     out.raw("}");
+    if let Some(steps) = steps.filter(|_| beside) {
+        out.raw(&beside_result(&steps, false));
+    }
     Ok(Answer::Json(out))
 }
 

@@ -23,6 +23,7 @@ mod raw;
 mod samples;
 mod settings;
 mod statistics;
+mod told;
 mod writes;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -26,12 +27,16 @@ use super::ids::{divided, divided_by};
 use super::points::{dress, no_keys, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
+use super::told::Told;
 use super::{Form, highlights, refused, settings, statistics};
 use crate::access::auth::Access;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
+use crate::handlers::search::unindexed_of;
 use crate::limits;
+use crate::observability::steps::{Steps, timed};
 use crate::request::growing_reservation::GrowingReservation;
+use crate::wire::explain::beside_result;
 
 const QUERY: (&str, &str) = ("POST", "/collections/{collection}/points/query");
 const QUERIES: (&str, &str) = ("POST", "/collections/{collection}/points/query/batch");
@@ -47,12 +52,23 @@ pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer>
     fit(asked, &mut typed).await?;
     collection.check_query(&typed)?;
     let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
-    let points = Run::new(asked, Query::read(form, json)?).await?.points().await?;
+    let query = Query::read(form, json)?;
+    let beside = query.typed.params.explain;
+    let steps = asked.steps(beside);
+    let run = Run::new(asked, query).await?;
+    let points = run.points().await?;
+    run.tell(steps.as_ref(), &collection);
     let mut out = asked.points_out();
     let (before, behind) = around(form);
-    out.raw(before);
-    write_list(points, &mut out, Point::write_hit)?;
-    out.raw(behind);
+    timed(steps.as_ref(), Steps::note_encode, || {
+        out.raw(before);
+        write_list(points, &mut out, Point::write_hit)?;
+        out.raw(behind);
+        ApiResult::Ok(())
+    })?;
+    if let Some(steps) = steps.filter(|_| beside) {
+        out.raw(&beside_result(&steps, false));
+    }
     Ok(Answer::Json(out))
 }
 
@@ -96,6 +112,8 @@ pub async fn batch(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answe
         let within = |e: ApiError| e.within(format_args!("searches[{at}]"));
         queries.push(Query::read(form, json.get()).map_err(within)?);
     }
+    let beside = queries.iter().any(|query| query.typed.params.explain);
+    let steps = asked.steps(beside);
     let mut runs = Vec::with_capacity(queries.len());
     for query in queries {
         runs.push(Run::new(asked, query).await?);
@@ -112,18 +130,28 @@ pub async fn batch(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answe
             lists
         }
     };
+    if steps.is_some() {
+        let collection = asked.app.collection(asked.collection()).await?;
+        runs.iter().for_each(|run| run.tell(steps.as_ref(), &collection));
+    }
     let mut out = asked.points_out();
     let (before, behind) = around(form);
-    let mut list = out.open_list();
-    for points in lists {
-        list.item(|out| {
-            out.raw(before);
-            let written = write_list(points, out, Point::write_hit);
-            out.raw(behind);
-            written
-        })?;
+    timed(steps.as_ref(), Steps::note_encode, || {
+        let mut list = out.open_list();
+        for points in lists {
+            list.item(|out| {
+                out.raw(before);
+                let written = write_list(points, out, Point::write_hit);
+                out.raw(behind);
+                written
+            })?;
+        }
+        list.close();
+        ApiResult::Ok(())
+    })?;
+    if let Some(steps) = steps.filter(|_| beside) {
+        out.raw(&beside_result(&steps, true));
     }
-    list.close();
     Ok(Answer::Json(out))
 }
 
@@ -139,12 +167,23 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
     }
     let searches: Vec<Object> = runs.iter().map(Run::one_list).collect();
     let body = Bytes::from(json!({ "searches": searches }).to_string());
-    let parts = asked
-        .ask_all(|| asked.other(QUERIES, asked.collection(), body.clone()))
-        .await?;
+    let ask = || {
+        let ask = asked.other(QUERIES, asked.collection(), body.clone())?;
+        Ok(Ask {
+            is_told: runs.iter().any(|run| run.told.is_some()),
+            ..ask
+        })
+    };
+    let parts = asked.ask_all(ask).await?;
     let mut answers = Vec::with_capacity(parts.len());
     for (_, part) in &parts {
         answers.push(part.read::<Vec<Points<'_>>>()?.into_iter());
+        let explains: Option<Vec<&RawValue>> = part.explain()?;
+        for (run, explain) in runs.iter().zip(explains.into_iter().flatten()) {
+            if let Some(told) = &run.told {
+                told.note(asked, part, Some(explain))?;
+            }
+        }
     }
     let mut lists = Vec::with_capacity(runs.len());
     for run in runs {
@@ -228,6 +267,8 @@ pub struct Run<'a> {
     excluded: Vec<PointId>,
     /// Beside the query's own filter.
     pub more: Option<Value>,
+    /// How it is done, where somebody wants to know.
+    told: Option<Arc<Told>>,
 }
 
 impl<'a> Run<'a> {
@@ -237,9 +278,8 @@ impl<'a> Run<'a> {
         fit(asked, &mut query.typed).await?;
         collection.check_query(&query.typed)?;
         let config = Arc::new(collection.config());
-        if query.typed.params.explain {
-            return Err(refused("`params.explain`"));
-        }
+        let is_asked = query.typed.params.explain;
+        let told = (is_asked || asked.is_noted()).then(|| Arc::new(Told::new(is_asked)));
         let typed = &query.typed;
         let root = (typed.query.as_ref(), typed.using.as_str(), typed.limit);
         check_stage(&config, root, &typed.prefetch)?;
@@ -252,6 +292,7 @@ impl<'a> Run<'a> {
             query,
             excluded,
             more: None,
+            told,
         })
     }
 
@@ -268,6 +309,23 @@ impl<'a> Run<'a> {
             },
             excluded: self.excluded.clone(),
             more,
+            told: self.told.clone(),
+        }
+    }
+
+    /// Payloads and vectors of hits were fetched since then.
+    pub fn note_fetch(&self, begun: Instant) {
+        if let Some(told) = &self.told {
+            told.note_fetch(begun.elapsed());
+        }
+    }
+
+    /// It is done: notes how.
+    pub fn tell(&self, steps: Option<&Arc<Steps>>, collection: &Collection) {
+        if let Some(steps) = steps {
+            let told = self.told.as_ref();
+            let told = told.map(|told| told.take(unindexed_of(collection, &self.query.typed)));
+            steps.note_search(told.unwrap_or_default());
         }
     }
 
@@ -319,7 +377,12 @@ impl<'a> Run<'a> {
         let found = self.stage(root, filters, true).await?;
         let found = self.behind_offset(found);
         match root.query {
-            Some(QueryKind::Fusion(_)) => self.dressed(found).await,
+            Some(QueryKind::Fusion(_)) => {
+                let begun = Instant::now();
+                let dressed = self.dressed(found).await;
+                self.note_fetch(begun);
+                dressed
+            }
             _ => Ok(found),
         }
     }
@@ -340,12 +403,28 @@ impl<'a> Run<'a> {
         }
         let parts = self.asked.ask_some(asks).await?;
         let order = ranks.iter().map(|rank| rank.id);
-        Ok(in_order(lists_of(&parts)?, By::Id, order, ranks.len()))
+        Ok(in_order(self.lists(&parts)?, By::Id, order, ranks.len()))
     }
 
     /// A query to a shard.
     fn ask_of(&self, body: impl Into<Bytes>) -> ApiResult<Ask> {
-        self.asked.other(QUERY, self.asked.collection(), body)
+        let ask = self.asked.other(QUERY, self.asked.collection(), body)?;
+        Ok(Ask {
+            is_told: self.told.is_some(),
+            ..ask
+        })
+    }
+
+    /// The lists of shards; how each was made is noted.
+    fn lists<'p>(&self, parts: &'p [(u32, Part)]) -> ApiResult<Vec<Vec<WirePoint<'p>>>> {
+        let mut lists = Vec::with_capacity(parts.len());
+        for (_, part) in parts {
+            lists.push(points_of(part)?);
+            if let Some(told) = &self.told {
+                told.note(self.asked, part, part.explain()?)?;
+            }
+        }
+        Ok(lists)
     }
 
     /// Whether it takes one list of each shard.
@@ -397,6 +476,12 @@ impl<'a> Run<'a> {
 
     fn finish(&self, body: &mut Object, most: usize, shows: bool) {
         body.insert("limit".to_owned(), json!(most));
+        if body.get("params").is_none_or(Value::is_null) {
+            body.insert("params".to_owned(), json!({}));
+        }
+        if let Some(params) = body.get_mut("params").and_then(Value::as_object_mut) {
+            params.insert("explain".to_owned(), json!(self.told.is_some()));
+        }
         if shows {
             for name in ["with_payload", "with_vector", "highlight"] {
                 if let Some(value) = self.query.raw.get(name) {
@@ -439,8 +524,13 @@ impl<'a> Run<'a> {
                     "Bad request: Fusion queries cannot be combined with the 'using' field.",
                 )),
                 Some(QueryKind::Fusion(fusion)) => {
+                    let begun = Instant::now();
                     let lists: Vec<&[Rank]> = lists.iter().map(|list| &list[..]).collect();
                     let mut found = fused(fusion, &lists)?;
+                    if let Some(told) = &self.told {
+                        let rows = lists.iter().map(|list| list.len()).sum();
+                        told.note_merge("fusion", rows, begun);
+                    }
                     if let Some(least) = stage.score_threshold {
                         found.retain(|rank| rank.score >= least);
                     }
@@ -490,7 +580,7 @@ impl<'a> Run<'a> {
 
     async fn gather(&self, stage: Stage<'_>, asks: Vec<(u32, Ask)>) -> ApiResult<Vec<Point>> {
         let parts = self.asked.ask_some(asks).await?;
-        self.merge(stage, lists_of(&parts)?)
+        self.merge(stage, self.lists(&parts)?)
     }
 
     /// The first points of the lists of all shards.
@@ -578,13 +668,8 @@ impl<'a> Run<'a> {
         let parts = self.asked.ask_some(asks).await?;
         // Equal ones in the order of the lists, as one node has them.
         let order = lists.iter().flatten().map(|rank| rank.id);
-        Ok(in_order(lists_of(&parts)?, By::Score, order, stage.most))
+        Ok(in_order(self.lists(&parts)?, By::Score, order, stage.most))
     }
-}
-
-/// The lists of shards.
-fn lists_of(parts: &[(u32, Part)]) -> ApiResult<Vec<Vec<WirePoint<'_>>>> {
-    parts.iter().map(|(_, part)| points_of(part)).collect()
 }
 
 /// A prefetch of just these points.

@@ -141,6 +141,7 @@ async fn aliases(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
             params: Vec::new(),
             query: String::new(),
             body: Bytes::new(),
+            is_told: false,
         })
     };
     // A key that opens some collections only doesn't see all: it changed what it could.

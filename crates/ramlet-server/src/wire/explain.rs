@@ -3,6 +3,8 @@
 use ramlet::{Explained, SearchStage, StageUse, Stages};
 use serde_json::{Value, json};
 
+use super::explain_shards;
+use super::explain_words::{WAIT_US_MIN, millis, stage_name};
 use crate::observability::steps::{Searched, Steps, StepsUs};
 
 /// `,"explain":...` to stand behind the result.
@@ -37,6 +39,14 @@ pub fn explained_within(steps: &Steps, batch: bool, bytes_max: usize) -> Option<
         Value::Array(all) => all.iter_mut().for_each(without_parts),
         one => without_parts(one),
     }
+    let short = ascii(&value.to_string());
+    if short.len() <= bytes_max {
+        return Some(short);
+    }
+    match &mut value {
+        Value::Array(all) => all.iter_mut().for_each(explain_shards::shorten),
+        one => explain_shards::shorten(one),
+    }
     Some(ascii(&value.to_string())).filter(|text| text.len() <= bytes_max)
 }
 
@@ -55,7 +65,7 @@ fn ascii(json: &str) -> String {
 fn searched_json(searched: &Searched, us: StepsUs) -> Value {
     let parts = &searched.parts;
     let sum = |of: fn(&Explained) -> u64| parts.iter().map(of).sum::<u64>();
-    json!({
+    let mut told = json!({
         "segments_count": parts.len(),
         "probes": sum(|p| p.probes),
         "codes_scanned": sum(|p| p.codes_scanned),
@@ -72,7 +82,11 @@ fn searched_json(searched: &Searched, us: StepsUs) -> Value {
         "stages": stages_json(parts.iter().filter_map(|part| part.stages.as_deref())),
         "meaning": meaning(searched, us),
         "segments": parts.iter().map(part_json).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(shards) = &searched.shards {
+        explain_shards::add(&mut told, shards);
+    }
+    told
 }
 
 /// The request's steps, one after the other; `other` is what none of them accounts for.
@@ -90,8 +104,14 @@ fn times_json(searched: &Searched, us: StepsUs) -> Value {
         "encode": us.encode,
         "other": us.total.saturating_sub(told),
         "total": us.total,
-        "read_wait": cost.waited_ns / 1_000,
+        "read_wait": read_wait_us(searched),
     })
+}
+
+/// Shards read beside each other: the longest wait counts.
+fn read_wait_us(searched: &Searched) -> u64 {
+    let of_shards = searched.shards.as_deref().map(explain_shards::read_wait_us);
+    searched.cost.waited_ns / 1_000 + of_shards.unwrap_or_default()
 }
 
 fn part_json(part: &Explained) -> Value {
@@ -136,34 +156,25 @@ fn stages_json<'a>(stages: impl Iterator<Item = &'a Stages>) -> Value {
     all.used().filter(worth).map(told).collect()
 }
 
-fn stage_name(stage: SearchStage) -> &'static str {
-    match stage {
-        SearchStage::Filter => "filter",
-        SearchStage::Centroids => "centroids",
-        SearchStage::Positions => "positions",
-        SearchStage::Codes => "codes",
-        SearchStage::Rows => "rows",
-        SearchStage::Lists => "lists",
-        SearchStage::Payloads => "payloads",
-        SearchStage::Other => "other",
-    }
-}
-
-/// Waits below this need no words, microseconds.
-const WAIT_US_MIN: u64 = 1_000;
 /// Rows that are compared one by one without a word.
 const ROWS_UNINDEXED_MIN: u64 = 20_000;
 
 /// What the figures mean, most useful first: sentences for people.
 pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     let mut all = Vec::new();
-    let (cost, parts) = (&searched.cost, &searched.parts);
+    let cost = &searched.cost;
+    let parts: Vec<Part<'_>> = parts_of(searched).collect();
     if let Some(sentence) = unindexed(searched) {
         all.push(sentence);
     }
-    if let Some(sentence) = stop_words(parts) {
+    if let Some(sentence) = stop_words(&parts) {
         all.push(sentence);
     }
+    let slowest = searched
+        .shards
+        .as_deref()
+        .and_then(|shards| explain_shards::slowest(shards, us));
+    all.extend(slowest);
     let most = |part: u64| part >= WAIT_US_MIN && part * 2 >= us.total;
     if most(us.memory_wait) {
         let waited = millis(us.memory_wait);
@@ -185,7 +196,7 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
             megabytes(cost.disk_bytes)
         ));
     }
-    let scanned = |p: &&Explained| p.index == "flat" && p.rows_scored >= ROWS_UNINDEXED_MIN;
+    let scanned = |p: &&Part<'_>| p.index == "flat" && p.rows_scored >= ROWS_UNINDEXED_MIN;
     if let Some(part) = parts.iter().find(scanned) {
         all.push(format!(
             "{} rows of `{}` have no vector index yet and were compared one by one",
@@ -201,10 +212,41 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     all
 }
 
+/// What of a segment or write buffer has a meaning, whoever searched it.
+struct Part<'a> {
+    using: &'a str,
+    index: &'a str,
+    strategy: &'a str,
+    rows: u64,
+    rows_scored: u64,
+}
+
+fn parts_of(searched: &Searched) -> impl Iterator<Item = Part<'_>> {
+    let own = searched.parts.iter().map(|part| Part {
+        using: &part.using,
+        index: part.index,
+        strategy: part.strategy,
+        rows: part.rows,
+        rows_scored: part.rows_scored,
+    });
+    let shards = searched.shards.iter().flat_map(|shards| shards.segments());
+    own.chain(shards.map(|(_, part)| {
+        let text = |name: &str| part[name].as_str().unwrap_or_default();
+        let number = |name: &str| part[name].as_u64().unwrap_or_default();
+        Part {
+            using: text("using"),
+            index: text("index"),
+            strategy: text("strategy"),
+            rows: number("rows"),
+            rows_scored: number("rows_scored"),
+        }
+    }))
+}
+
 /// That texts were read because the query has nothing but stop words.
-fn stop_words(parts: &[Explained]) -> Option<String> {
+fn stop_words(parts: &[Part<'_>]) -> Option<String> {
     let read = parts.iter().filter(|part| part.strategy == "stop words");
-    let (using, rows) = read.fold(("", 0), |(_, rows), part| (part.using.as_str(), rows + part.rows));
+    let (using, rows) = read.fold(("", 0), |(_, rows), part| (part.using, rows + part.rows));
     (rows > 0).then(|| {
         format!(
             "all words of the query are stop words, which the index of `{using}` leaves out: {} payloads were read; add another word to the query",
@@ -228,10 +270,6 @@ pub fn unindexed(searched: &Searched) -> Option<String> {
         grouped(read),
         kinds.collect::<Vec<_>>().join(", ")
     ))
-}
-
-fn millis(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1e3)
 }
 
 fn megabytes(bytes: u64) -> String {
