@@ -788,7 +788,12 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
     })?;
     for name in others {
         asked.grant.check(Access::Read, Some(&name))?;
-        asked.app.collection(&name).await?;
+        let found = asked.app.collection(&name).await;
+        // In the words of a query for a collection that it looks points up in.
+        found.map_err(|e| match e.status {
+            StatusCode::NOT_FOUND => ApiError::not_found(format_args!("Collection {name} not found")),
+            _ => e,
+        })?;
     }
     excluded.sort_unstable();
     excluded.dedup();
