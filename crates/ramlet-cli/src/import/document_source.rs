@@ -6,6 +6,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 
 use super::document::{Document, FieldNames, Kind, numbered};
 use super::documents::{Documents, located};
+use super::ids::MixedIds;
 use super::source::{At, Layout, Source, Target};
 use super::value_range::ValueRange;
 use super::vector_text::numbers_of;
@@ -114,11 +115,11 @@ impl DocumentSource {
             true => ("it has an id", "has none"),
             false => ("it has no id", "has one"),
         };
-        bail!(
+        Err(Error::new(MixedIds(format!(
             "{this}, {} {} {first}: --ids line numbers all rows, --ids hash makes UUIDs of the ids, and of the rows without one",
             self.documents.unit(),
             self.first_line
-        )
+        ))))
     }
 
     fn check_ranges(&self, document: &Document<'_>) -> Result<()> {

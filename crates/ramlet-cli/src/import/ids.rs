@@ -81,6 +81,18 @@ impl Numbering {
     }
 }
 
+/// A row has an id and another one none. Rows that had their own ids can't be followed by others under one rule.
+#[derive(Debug)]
+pub struct MixedIds(pub String);
+
+impl std::fmt::Display for MixedIds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MixedIds {}
+
 fn quoted(uuid: String) -> String {
     format!("\"{uuid}\"")
 }

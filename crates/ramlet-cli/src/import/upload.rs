@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::api::{Api, Refusal};
 use super::batch::Batch;
-use super::ids::Numbering;
+use super::ids::{MixedIds, Numbering};
 use super::interrupt;
 use super::place::Place;
 use super::progress::Progress;
@@ -112,6 +112,10 @@ pub fn run(api: &Api, source: &mut dyn Source, plan: &Plan, progress: &Progress)
         None => Ok(state.acked.points),
         // There is nothing to go on from.
         Some(error) if state.acked.prefix == 0 => Err(anyhow!("{error:#}\nNo points are imported.")),
+        Some(error) if error.is::<MixedIds>() && *plan.numbering == Numbering::Own => Err(anyhow!(
+            "{error:#}\nThe first {} points are imported with their own ids. Import the whole file with one of these, into a new collection.",
+            state.acked.prefix
+        )),
         Some(error) => Err(anyhow!(
             "{error:#}\nThe first {} points are imported. To continue: {}",
             state.acked.prefix,
