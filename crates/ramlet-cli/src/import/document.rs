@@ -293,15 +293,19 @@ impl<'a> Document<'a> {
         &self.rest
     }
 
-    /// Whether the payload has this field; only the first part of a path is looked for.
-    pub fn has_field(&self, path: &str) -> bool {
+    /// Whether the payload has a text under this path; of a longer path only the first part is looked at.
+    pub fn has_text(&self, path: &str) -> bool {
         let first = path.split(['.', '[']).next().unwrap_or(path);
-        let has = |fields: &[(String, &RawValue)]| fields.iter().any(|(key, _)| key == path || key == first);
+        let is_there = |(key, value): &(String, &RawValue)| match key == path || key == first {
+            // Texts, and what may hold some.
+            true => value.get().starts_with(['"', '[', '{']) && value.get().contains('"'),
+            false => false,
+        };
         match self.payload {
-            Payload::Fields => has(&self.rest),
+            Payload::Fields => self.rest.iter().any(is_there),
             Payload::Nothing => false,
             Payload::Object(object) => {
-                serde_json::from_str(object.get()).is_ok_and(|Fields(fields)| has(&fields))
+                serde_json::from_str(object.get()).is_ok_and(|Fields(fields)| fields.iter().any(is_there))
             }
         }
     }

@@ -230,7 +230,7 @@ impl Source for DocumentSource {
                 .target
                 .fields
                 .iter()
-                .map(|field| document.has_field(field))
+                .map(|field| document.has_text(field))
                 .collect();
             Ok(seen)
         });

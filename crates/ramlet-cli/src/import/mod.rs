@@ -240,7 +240,7 @@ impl Import<'_> {
             self.collection.outcome(sent)?,
         ))?;
         for field in self.source.unseen() {
-            note!("no point has the field '{field}' of --text: its text index is empty");
+            note!("no point has a text in the field '{field}' of --text: its text index is empty");
         }
         match stairs::of_server(self.api) {
             Some(stairs) => output::text(format_args!("\n{stairs}")),

@@ -411,7 +411,7 @@ fn fields_of_text_that_no_point_has() {
     );
     let said = import_ok(&FakeServer::start(), &file, &["--text", "body,title,boddy"]);
     assert!(
-        said.contains("no point has the field 'boddy' of --text"),
+        said.contains("no point has a text in the field 'boddy' of --text"),
         "{said}"
     );
     assert!(
@@ -421,6 +421,15 @@ fn fields_of_text_that_no_point_has() {
     let nested = dir.file("b.jsonl", b"{\"id\":1,\"payload\":{\"a\":{\"b\":\"x\"}}}\n");
     let said = import_ok(&FakeServer::start(), &nested, &["--text", "a.b,c"]);
     assert!(said.contains("'c'") && !said.contains("'a.b' of"), "{said}");
+    let numbers = dir.file(
+        "c.jsonl",
+        b"{\"id\":1,\"n\":5,\"list\":[1,2],\"none\":null,\"texts\":[\"x\"]}\n",
+    );
+    let said = import_ok(&FakeServer::start(), &numbers, &["--text", "n,list,none,texts"]);
+    for field in ["n", "list", "none"] {
+        assert!(said.contains(&format!("in the field '{field}'")), "{said}");
+    }
+    assert!(!said.contains("'texts' of"), "{said}");
 
     let rows = dir.file("a.npy", &npy("<f4", 1, 1, &le(&[1.0])));
     refused(

@@ -350,7 +350,7 @@ fn several_files_are_one_import() {
     let parts = files([
         ("a.jsonl", b"{\"t\":0}\n{\"t\":1}\n"),
         ("b.csv", b"t\n2\n"),
-        ("c.json", b"[{\"t\":3},{\"u\":4}]"),
+        ("c.json", b"[{\"t\":3},{\"u\":\"4\"}]"),
     ]);
     let server = FakeServer::start();
     let (success, said) = run(&server, &parts, &["--text", "u,v"]);
@@ -364,7 +364,7 @@ fn several_files_are_one_import() {
     for (id, point) in points(&server).iter().enumerate() {
         assert_eq!(point["id"], json!(id));
         assert!(
-            point["payload"]["t"] == json!(id) || point["payload"]["u"] == json!(id),
+            point["payload"]["t"] == json!(id) || point["payload"]["u"] == json!(id.to_string()),
             "{point}"
         );
     }
