@@ -88,6 +88,28 @@ impl FieldNames {
     }
 }
 
+impl FieldNames {
+    /// Fails where two fields would be one vector.
+    pub fn check_vectors(&self) -> Result<()> {
+        let VectorFields::Named(all) = &self.vectors else {
+            return Ok(());
+        };
+        for (at, (name, field)) in all.iter().enumerate() {
+            let Some((_, before)) = all[..at].iter().find(|(other, _)| other == name) else {
+                continue;
+            };
+            let what = match name.as_str() {
+                "" => "without a name".to_string(),
+                name => format!("named '{name}'"),
+            };
+            bail!(
+                "--vector-field makes '{before}' and '{field}' the vector {what}: give each its own, as --vector-field NAME=FIELD"
+            );
+        }
+        Ok(())
+    }
+}
+
 fn name_and_field(told: &str) -> (String, String) {
     match told.split_once('=') {
         Some((name, field)) => (name.to_string(), field.to_string()),

@@ -44,6 +44,7 @@ impl Opener {
 
     /// All files, one after another.
     pub fn open_all(self, files: &[PathBuf]) -> Result<Box<dyn Source>> {
+        self.names.check_vectors()?;
         if files.len() == 1 {
             return self.open(&files[0]);
         }

@@ -757,3 +757,25 @@ fn the_end_of_a_pipe_after_an_interrupt_is_none() {
         "{said}"
     );
 }
+
+#[test]
+fn two_fields_of_one_vector() {
+    let dir = TempDir::new();
+    let file = dir.file("a.jsonl", b"{\"id\":1,\"a\":[1,2],\"b\":[1,2,3]}\n");
+    for (fields, part) in [
+        (
+            ["--vector-field", "a", "--vector-field", "b"],
+            "'a' and 'b' the vector without a name",
+        ),
+        (
+            ["--vector-field", "x=a", "--vector-field", "x=b"],
+            "'a' and 'b' the vector named 'x'",
+        ),
+    ] {
+        let server = FakeServer::start();
+        refused(&server, &file, &fields, &[part, "--vector-field NAME=FIELD"]);
+        assert_eq!(server.state().collection, None);
+    }
+    let server = FakeServer::start();
+    import_ok(&server, &file, &["--vector-field", "a", "--vector-field", "y=b"]);
+}
