@@ -1,7 +1,7 @@
 //! Parquet and Arrow files: each row becomes a document. Row groups and record batches are read one after another.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -18,7 +18,8 @@ use crate::output::note;
 /// Rows of a Parquet file that are decoded at a time.
 const BATCH_ROWS: usize = 256;
 /// What an Arrow file begins with; the other form, a stream, has no beginning of its own.
-const ARROW_FILE: &[u8; 6] = b"ARROW1";
+const ARROW_FILE: &[u8] = b"ARROW1";
+const PARQUET_FILE: &[u8] = b"PAR1";
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
@@ -44,7 +45,10 @@ impl ColumnFile {
     pub fn open_parquet(path: &Path, names: &FieldNames) -> Result<ColumnFile> {
         let name = path.display().to_string();
         let place = || name.clone();
-        let file = File::open(path).with_context(place)?;
+        let mut file = File::open(path).with_context(place)?;
+        if head(&mut file, PARQUET_FILE.len()).with_context(place)? != PARQUET_FILE {
+            bail!("{name}: it isn't a Parquet file: those begin with PAR1");
+        }
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).with_context(place)?;
         let rows = builder.metadata().file_metadata().num_rows();
         let schema = builder.schema().clone();
@@ -57,13 +61,7 @@ impl ColumnFile {
         let name = path.display().to_string();
         let place = || name.clone();
         let mut file = File::open(path).with_context(place)?;
-        let mut head = Vec::new();
-        (&mut file)
-            .take(ARROW_FILE.len() as u64)
-            .read_to_end(&mut head)
-            .with_context(place)?;
-        file.rewind().with_context(place)?;
-        if head == ARROW_FILE {
+        if head(&mut file, ARROW_FILE.len()).with_context(place)? == ARROW_FILE {
             let reader = FileReader::try_new_buffered(file, None).with_context(place)?;
             return ColumnFile::new(path, (&reader.schema(), names), Box::new(reader), 0);
         }
@@ -139,6 +137,14 @@ impl ColumnFile {
         };
         anyhow!("{}: behind row {}: {message}{hint}", self.name, self.rows)
     }
+}
+
+/// The first bytes, or those that are there.
+fn head(file: &mut File, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    file.take(bytes as u64).read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(head)
 }
 
 impl Documents for ColumnFile {

@@ -157,5 +157,11 @@ fn files_that_are_cut_or_changed() {
     }
     let whole = std::fs::read(of_testdata("rows-none.parquet")).expect("there");
     refused("a.arrow", &whole);
+    let (_, said) = import(
+        &FakeServer::start(),
+        &dir.file("c.parquet", b"id,vector\n1,\"[1,2]\"\n"),
+        &[],
+    );
+    assert!(said.contains("c.parquet: it isn't a Parquet file"), "{said}");
     refused("b.csv", &whole);
 }
