@@ -22,6 +22,7 @@ pub fn long_version() -> String {
     let features = [
         ("hashes", cfg!(feature = "hashes")),
         ("parquet", cfg!(feature = "parquet")),
+        ("store", cfg!(feature = "store")),
     ];
     let features: Vec<_> = features
         .iter()
