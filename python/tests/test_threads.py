@@ -51,8 +51,16 @@ def test_another_thread_goes_on(filled):
     assert turns > took * 100, (turns, took)
 
 
+@pytest.fixture
+def interruptible():
+    """As in a terminal: what a shell starts in the background ignores interrupts, and so would Python."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("work", ["search", "add", "settle"])
-def test_an_interrupt_ends_long_calls(filled, work):
+def test_an_interrupt_ends_long_calls(filled, interruptible, work):
     docs, rows = filled
     calls = {
         "search": lambda: docs.search(np.tile(rows, (50, 1)), limit=10, exact=True),
