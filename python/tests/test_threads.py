@@ -172,3 +172,19 @@ def test_a_process_that_forgets_to_close_ends(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "data")], check=True, timeout=60)
     with ramlet.open(tmp_path / "data", memory="64MB") as db:
         assert db["a"].count() == 2
+
+
+def test_an_error_that_is_kept_keeps_no_database_open(tmp_path):
+    """The error of a block passes its end, where the database is closed, with all frames below it."""
+    code = (
+        "import ramlet, sys, numpy as np\n"
+        "try:\n"
+        "    with ramlet.open(sys.argv[1], '64MB') as db:\n"
+        "        db.create('a', dim=2).add([[1, 2], [3, np.nan]], ids=[1, 2])\n"
+        "except ramlet.BadInputError as error:\n"
+        "    kept = error\n"
+        "with ramlet.open(sys.argv[1], '64MB') as db:\n"
+        "    print(db['a'].count(), kept)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "data")], check=True, timeout=60, capture_output=True, text=True)
+    assert told.stdout.startswith("0 row 1: point 2"), told.stdout

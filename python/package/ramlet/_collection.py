@@ -77,19 +77,23 @@ class Collection:
         told = Progress(progress, source.total)
         written: list[Any] = []
         writer = None
-        for batch in source:
-            if batch.plain and mode == "upsert":
-                writer = writer or _ramlet.Writer(self._db._core, self.name, shard_key)
-                try:
-                    writer.put(batch.ids, list(batch.vectors.items()), batch.payload)
-                except BadInputError as error:
-                    raise BadInputError(f"{batch.place()}: {error}") from None
-            else:
-                self._put_json(batch.points(), mode, shard_key)
-            written.append(batch.ids)
-            told.advance(len(batch.ids))
-        if writer is not None:
-            writer.finish()
+        try:
+            for batch in source:
+                if batch.plain and mode == "upsert":
+                    writer = writer or _ramlet.Writer(self._db._core, self.name, shard_key)
+                    try:
+                        writer.put(batch.ids, list(batch.vectors.items()), batch.payload)
+                    except BadInputError as error:
+                        raise BadInputError(f"{batch.place()}: {error}") from None
+                else:
+                    self._put_json(batch.points(), mode, shard_key)
+                written.append(batch.ids)
+                told.advance(len(batch.ids))
+            if writer is not None:
+                writer.finish()
+        finally:
+            # Whoever keeps the error keeps this frame, and closing waits for writers: `with ramlet.open(..)` would never end.
+            writer = None
         return _joined_ids(written)
 
     upsert = add
