@@ -119,3 +119,26 @@ def test_sparse_and_texts_from_a_frame(db):
     docs = db.create("docs", sparse=["s"])
     docs.add(pa.table({"id": [1, 2], "s": [{"indices": [3], "values": [0.5]}, {"indices": [4], "values": [1.0]}]}), vector_column={"s": "s"})
     assert [point.id for point in docs.query({"indices": [4], "values": [1.0]}, using="s")] == [2]
+
+
+def test_a_column_alone_is_an_array_of_vectors(db):
+    pa, pd, pl = pytest.importorskip("pyarrow"), pytest.importorskip("pandas"), pytest.importorskip("polars")
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    docs = db.create("columns", dim=3, distance="euclid")
+    series = pd.Series(list(rows))
+    for column in [
+        series,
+        pd.Series(rows.tolist()),
+        pl.Series(rows.tolist()),
+        pl.Series(rows.tolist(), dtype=pl.Array(pl.Float32, 3)),
+        pa.array(rows.tolist()),
+        pa.array(rows.tolist(), pa.list_(pa.float32(), 3)),
+        pa.chunked_array([rows[:1].tolist(), rows[1:].tolist()]),
+    ]:
+        docs.delete(where={})
+        docs.add(column, ids=(number for number in range(4)))
+        assert [point.vector for point in docs.get(range(4), with_vectors=True)] == rows.tolist(), type(column)
+    with pytest.raises(ramlet.BadInputError, match="different lengths"):
+        docs.add(pd.Series([[1, 2, 3], [1]]), ids=[1, 2])
+    with pytest.raises(ramlet.BadInputError, match="numbers"):
+        docs.add(pd.Series(["a", "b"]), ids=[1, 2])

@@ -23,8 +23,17 @@ def as_array(name: str, given: Any) -> np.ndarray:
     if array.dtype == object or array.dtype.kind not in _NUMBERS:
         if array.size == 0:
             return array.astype(np.float32)
+        if array.ndim == 1 and not isinstance(given, (list, tuple)):
+            rows = _stacked(array)
+            if rows is not None:
+                return as_array(name, rows)
         raise BadInputError(f"{name}: an array of {array.dtype}: vectors are numbers, all rows of one length")
     return array
+
+
+def _stacked(column: np.ndarray) -> list[Any] | None:
+    """Rows of a column whose values are vectors, as a series of pandas or polars and an array of Arrow give it; None: they aren't."""
+    return list(column) if all(isinstance(each, (np.ndarray, list, tuple)) for each in column) else None
 
 
 def queries_of(given: Any) -> tuple[np.ndarray, bool]:

@@ -100,6 +100,9 @@ def batches(vectors: Any, ids: Any, payload: Any, column: Any, dense: list[tuple
     if column is not None:
         raise BadInputError("vector_column= is for frames")
     named = _named(vectors, dense, sparse)
+    if hasattr(ids, "__next__"):
+        # How many there are is asked before any is used.
+        ids = list(ids)
     count = _count(named, ids, payload)
     return Batches(_of_columns(ids, named, payload, count, 0, dense, sparse), count)
 
