@@ -48,8 +48,14 @@ pub fn write(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> PyRes
 }
 
 fn string(text: &Bound<'_, PyString>, out: &mut Vec<u8>) -> PyResult<()> {
-    // Lone surrogates have no UTF-8: the error is Python's own.
-    let text = text.to_cow()?;
+    let text = text.to_cow().map_err(|_| {
+        let shown = text
+            .repr()
+            .map_or_else(|e| e.to_string(), |shown| shown.to_string());
+        bad_input(format_args!(
+            "{shown} has half of a surrogate pair, which UTF-8 doesn't have"
+        ))
+    })?;
     serde_json::to_writer(out, text.as_ref()).map_err(bad_input)
 }
 
@@ -109,8 +115,12 @@ fn array<'py>(
 /// Whatever says by a method of its own what it is as plain data.
 fn other(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> PyResult<()> {
     // numpy's numbers and arrays, pandas' stamps, pyarrow's scalars.
-    for method in ["tolist", "isoformat", "as_py"] {
-        if let Ok(method) = value.getattr(method) {
+    for name in ["tolist", "isoformat", "as_py"] {
+        if let Ok(method) = value.getattr(name) {
+            // pandas' stamp of no time differs from itself, and would be written as the text "NaT".
+            if name == "isoformat" && value.ne(value)? {
+                return Err(bad_input(format_args!("{value} has no place in JSON")));
+            }
             return write(&method.call0()?, out, depth + 1);
         }
     }

@@ -42,6 +42,9 @@ NAN = np.array([[1, 2, 3], [1, np.nan, 3]])
         (dict(vectors=np.ones((1, 3)), ids=[1], payload=[{"a": object()}]), "type object"),
         (dict(vectors=np.ones((1, 3)), ids=[1], payload=["text"]), "rows 0 to 0.*object|JSON object"),
         (dict(vectors=np.ones((1, 3)), ids=[1], payload=[{"a": 2**70}]), "64 bits"),
+        (dict(vectors=np.ones((1, 3)), ids=[1], payload=[{"a": "\ud800"}]), "surrogate"),
+        (dict(vectors=np.ones((3, 3)), ids=[1, 2, 3], payload={"a": "xyz"}), "payload column 'a' is one text"),
+        (dict(vectors=(row for row in np.eye(3)), ids=[1, 2, 3]), r"vectors: generator is neither.*list\(\.\.\)"),
         (dict(vectors=np.ones((1, 3)), ids=[1], mode="replace"), "upsert, insert or update"),
         (dict(vectors=np.ones((1, 3)), ids=[1], progress=3), "tqdm"),
         (dict(), "nothing to add"),
@@ -117,6 +120,8 @@ def test_a_closed_database_says_so(db, docs):
 def test_requests(db, docs):
     with pytest.raises(ramlet.BadInputError, match="dim"):
         db.create("two", dim=2, vectors={"a": 3})
+    with pytest.raises(ramlet.BadInputError, match="name is empty"):
+        db.create("", dim=2)
     with pytest.raises(ramlet.BadInputError, match="choose points"):
         docs.delete()
     with pytest.raises(ramlet.BadInputError, match="not both"):
@@ -151,3 +156,20 @@ def test_refusals_for_want_of_memory_are_of_one_class():
         assert isinstance(refused, ramlet.BudgetError) and refused.is_final == final, words
         assert (refused.needed_bytes, refused.available_bytes) == (5, 3)
     assert isinstance(of_response(507, said % b"Disk full", None), ramlet.FullError)
+
+
+def test_no_time_is_no_text(docs):
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ramlet.BadInputError, match="NaT has no place in JSON"):
+        docs.add([[1, 2, 3]], ids=[7], payload=[{"at": pd.NaT}])
+    docs.add([[1, 2, 3]], ids=[7], payload=[{"at": pd.Timestamp(2020, 1, 2)}])
+    assert docs.get([7])[0].payload == {"at": "2020-01-02T00:00:00"}
+
+
+def test_a_lazy_frame_is_to_be_collected(docs):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"id": [7], "vector": [[1.0, 2.0, 3.0]]})
+    with pytest.raises(ramlet.BadInputError, match="collect"):
+        docs.add(frame.lazy())
+    docs.add(frame.lazy().collect())
+    assert docs.count() == 4

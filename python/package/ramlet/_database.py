@@ -95,6 +95,8 @@ class Database:
         `indexes`: payload fields and the kind of their index (keyword, integer, float, bool, geo, datetime, uuid, text), or the API's parameters.
         `settings`: other settings of the API, such as `quantization_config`. With `exist_ok` an existing collection is returned unchanged.
         """
+        if not name:
+            raise BadInputError("the collection's name is empty")
         if exist_ok and name in self:
             return self.collection(name)
         body: dict[str, Any] = dict(settings)

@@ -18,6 +18,8 @@ def is_frame(given: Any) -> bool:
     """Whether it has named columns. Arrays and series of Arrow have an interface too, and are arrays."""
     if isinstance(given, (Mapping, np.ndarray, list, tuple)) or given is None:
         return False
+    if type(given).__name__ == "LazyFrame":
+        raise BadInputError("a lazy frame has no rows yet: give frame.collect()")
     if hasattr(given, "columns") or hasattr(given, "schema") and hasattr(given, "__arrow_c_stream__"):
         return True
     return hasattr(given, "__arrow_c_stream__") and not hasattr(given, "__array__")

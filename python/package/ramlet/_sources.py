@@ -135,6 +135,9 @@ def _count(named: dict[str, Any], ids: Any, payload: Any) -> int:
     if ids is not None:
         lengths["ids"] = len(ids) if hasattr(ids, "__len__") and not isinstance(ids, (str, bytes)) else 1
     if isinstance(payload, Mapping):
+        text = next((name for name, column in payload.items() if isinstance(column, (str, bytes))), None)
+        if text is not None:
+            raise BadInputError(f"payload column {text!r} is one text: a column is a list, with a value for each point")
         lengths.update({f"payload column {name!r}": len(column) for name, column in payload.items()})
     elif payload is not None:
         lengths["payload"] = len(payload)
@@ -147,7 +150,8 @@ def _count(named: dict[str, Any], ids: Any, payload: Any) -> int:
 
 def _rows(name: str, column: Any) -> int:
     if not hasattr(column, "__len__"):
-        raise BadInputError(f"vectors {name!r}: {column!r} is neither an array nor a list")
+        what = f"vectors {name!r}" if name else "vectors"
+        raise BadInputError(f"{what}: {type(column).__name__} is neither an array nor a list: give list(..) or np.stack(..)")
     if getattr(column, "ndim", None) == 1 and column.dtype.kind in "fiub" or isinstance(column, Sequence) and column and np.isscalar(column[0]):
         raise BadInputError(f"vectors of shape ({len(column)},): an array (n, dim); for one point write [vector]")
     return len(column)
