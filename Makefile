@@ -15,7 +15,7 @@ CHECKED := target/debug/ramlet
 # Of the end-to-end tests so many run beside each other; 0: all one after the other.
 WORKERS ?= 2
 
-# Of the Python package: the program inside reads Parquet; `WHEEL_PROGRAM=` (empty) builds a wheel without it.
+# Of the Python package: its library holds the program `ramlet` too, which reads Parquet; `WHEEL_PROGRAM=` (empty) builds a wheel without the program.
 WHEEL_PROGRAM ?= ramlet
 WHEEL_FEATURES ?= parquet
 # `make wheel WHEEL_TARGET=aarch64-unknown-linux-gnu` (or x86_64-unknown-linux-musl): for another processor or C library. packaging/build.py says what that needs.

@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,15 +79,14 @@ def crossing(target, glibc=None):
     return needed
 
 
-def built(target, features, glibc=None, **environment):
+def built(target, features, **environment):
     """The binary with its symbols."""
-    cargo = ["cargo-zigbuild", "zigbuild"] if glibc else ["cargo", "build"]
-    command = [*cargo, "--locked", "--release", "-p", "ramlet-cli", "--bin", "ramlet", "--features", features]
+    command = ["cargo", "build", "--locked", "--release", "-p", "ramlet-cli", "--bin", "ramlet", "--features", features]
     directory = ROOT / "target"
-    if target != host() or glibc:
-        command += ["--target", f"{target}.{glibc}" if glibc else target]
+    if target != host():
+        command += ["--target", target]
         directory /= target
-    run(*command, cwd=ROOT, env={**os.environ, **crossing(target, glibc), **environment})
+    run(*command, cwd=ROOT, env={**os.environ, **crossing(target), **environment})
     return directory / "release/ramlet"
 
 
@@ -103,34 +104,68 @@ def stripping(target, tool):
     return f"aarch64-linux-gnu-{tool}" if cross else tool
 
 
-def wheel(target, program, features, maturin, glibc):
-    """The Python package; the program, if there is one, lies where pip puts programs."""
-    package, maturin = ROOT / "python", Path(maturin).absolute()
-    environment = {"PATH": f"{maturin.parent}:{os.environ['PATH']}"}
-    for old in (package / "data", package / "target/wheels"):
-        shutil.rmtree(old, ignore_errors=True)
-    (package / "data").mkdir()
-    if program:
-        scripts = package / "data/scripts"
-        scripts.mkdir()
-        run(stripping(target, "strip"), "-o", scripts / program, built(target, features, glibc, **environment))
-    # maturin's default of 6 gives files that are larger by 3 %.
-    command = [maturin, "build", "--release", "--locked", "--compression-level", "9", "--compatibility", "pypi"]
+def compiler(target, maturin, glibc):
+    """Of C, for this machine."""
     if glibc:
-        command += [f"manylinux_{glibc.replace('.', '_')}", "--zig"]
-    environment |= crossing(target, glibc)
-    if target != host() or glibc:
-        command += ["--target", target]
+        machine, system = target.split("-")[0], target.split("-")[-1]
+        return [maturin.parent / "python", "-m", "ziglang", "cc", "-target", f"{machine}-linux-{system}.{glibc}"]
+    usual = "musl-gcc" if target.endswith("-musl") else "cc" if target == host() else stripping(target, "gcc")
+    return os.environ.get("CC", usual).split()
+
+
+def loader(library, into, command):
+    """The wheel's program, which loads the library: 20 KB."""
+    symbols = told("readelf", "--dyn-syms", "--wide", library)
+    # Python's own names are those that it documents: all begin so.
+    names = sorted(set(re.findall(r" UND (_?Py[A-Za-z0-9_]+)$", symbols, re.M)))
+    with tempfile.TemporaryDirectory() as work:
+        Path(work, "python_names.h").write_text("".join(f"NAME({name})\n" for name in names))
+        into.parent.mkdir(exist_ok=True)
+        run(*command, "-O1", "-fPIE", "-pie", "-s", "-Wall", "-Werror", f"-I{work}", HERE / "wheel/program.c", "-Wl,--export-dynamic", "-ldl", "-o", into)
+    into.chmod(0o755)
+
+
+def wheel(target, program, features, maturin, glibc):
+    """The Python package. Its library holds the program too, if there is one: the engine isn't in the wheel twice."""
+    package, maturin = ROOT / "python", Path(maturin).absolute()
+    starts = package / "package/ramlet/bin/ramlet"
+    environment = {**os.environ, "PATH": f"{maturin.parent}:{os.environ['PATH']}", **crossing(target, glibc)}
+    environment["RAMLET_COMMIT"] = commit()
     if target.endswith("-musl"):
         # A library that Python loads takes its C library from there.
         environment["RUSTFLAGS"] = "-C target-feature=-crt-static"
-    run(*command, cwd=package, env={**os.environ, **environment})
-    made = sorted((package / "target/wheels").glob("*.whl"))
-    # maturin looks at the library alone.
-    needed = least_glibc(package / "data/scripts" / program) if program else None
-    promised = re.search(r"manylinux_([0-9]+)_([0-9]+)_", made[0].name)
-    if needed and promised and tuple(map(int, needed.split("."))) > tuple(map(int, promised.groups())):
-        raise SystemExit(f"the program asks for glibc {needed}: more than {made[0].name} promises")
+    # maturin's default of 6 gives files that are larger by 3 %.
+    command = [maturin, "build", "--release", "--locked", "--compression-level", "9", "--compatibility", "pypi"]
+    if program:
+        command += ["--features", ",".join(["program", *features.split()])]
+    if glibc:
+        command += [f"manylinux_{glibc.replace('.', '_')}", "--zig"]
+    if target != host() or glibc:
+        command += ["--target", target]
+
+    def packed():
+        shutil.rmtree(package / "target/wheels", ignore_errors=True)
+        run(*command, cwd=package, env=environment)
+        return sorted((package / "target/wheels").glob("*.whl"))
+
+    for old in (package / "data", starts.parent):
+        shutil.rmtree(old, ignore_errors=True)
+    (package / "data").mkdir()
+    made = packed()
+    if program:
+        # Which of Python's names the library asks for is known when it is built; what loads it is packed beside it then.
+        with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(made[0]) as wheel:
+            loader(wheel.extract("ramlet/_ramlet.abi3.so", work), starts, compiler(target, maturin, glibc))
+        scripts = package / "data/scripts"
+        scripts.mkdir()
+        shutil.copyfile(HERE / "wheel/ramlet.py", scripts / "ramlet")
+        (scripts / "ramlet").chmod(0o755)
+        made = packed()
+        # maturin looks at the library alone.
+        needed = least_glibc(starts)
+        promised = re.search(r"manylinux_([0-9]+)_([0-9]+)_", made[0].name)
+        if needed and promised and tuple(map(int, needed.split("."))) > tuple(map(int, promised.groups())):
+            raise SystemExit(f"the program asks for glibc {needed}: more than {made[0].name} promises")
     return made
 
 
@@ -280,7 +315,7 @@ def main():
     parser.add_argument("--target", default=host(), help="triple of the machine that it is for [default: this one]")
     parser.add_argument("--binary", type=Path, help="a binary with its symbols, built before")
     parser.add_argument("--runner", default="", help="what starts a binary of another machine here, as qemu-aarch64 -L DIR")
-    parser.add_argument("--program", default="ramlet", help="the program in the wheel; '': none")
+    parser.add_argument("--program", default="ramlet", help="'': a wheel without the program `ramlet`")
     parser.add_argument("--features", default="parquet", help="its features")
     parser.add_argument("--maturin", default="maturin", help="what builds the wheel; ziglang and cargo-zigbuild lie beside it")
     parser.add_argument("--glibc", help="the oldest glibc that the wheel is for, as 2.17; it is built by zig [default: this machine's]")

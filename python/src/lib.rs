@@ -23,6 +23,10 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+// The wheel's program is a small one that loads this library: the engine is in the wheel once.
+#[cfg(feature = "program")]
+ramlet_io::export_program!(ramlet_cli::run);
+
 /// How often long work asks whether it was interrupted.
 const TICK: Duration = Duration::from_millis(50);
 

@@ -1,9 +1,12 @@
 """`python -m ramlet`: the program of the wheel."""
 
 import contextlib
+import os
 import subprocess
 import sys
+import sysconfig
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +45,39 @@ def test_it_plans_serves_and_imports(tmp_path):
         assert imported.returncode == 0, imported.stderr
     with ramlet.open(tmp_path / "data", memory="64MB") as db:
         assert db["v"].count() == 200
+
+
+@needs_program
+def test_the_script_is_the_same_program(tmp_path):
+    script = Path(sysconfig.get_path("scripts"), "ramlet")
+    told = subprocess.run([script, "--version"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert told.returncode == 0 and told.stdout == run("--version").stdout, told.stderr
+    assert told.stdout.startswith(f"ramlet {ramlet.__version__}\n") and "parquet" in told.stdout
+    link = tmp_path / "linked"
+    link.symlink_to(program())
+    linked = subprocess.run([link, "--version"], capture_output=True, text=True, timeout=60)
+    assert linked.stdout == told.stdout, linked.stderr
+
+
+@needs_program
+def test_the_engine_is_in_the_package_once():
+    """The program loads the library of the package, and is small itself."""
+    folder = Path(ramlet.__file__).parent
+    large = [file.name for file in folder.rglob("*") if file.stat().st_size > 1_000_000]
+    assert large == ["_ramlet.abi3.so"]
+
+
+@needs_program
+def test_it_fails_with_a_code_and_outlives_a_closed_pipe():
+    wrong = run("plan", "--points", "none", "--dim", 4)
+    assert wrong.returncode == 2 and "none" in wrong.stderr
+    missing = run("check", "/nowhere/at/all")
+    assert missing.returncode == 1 and "/nowhere/at/all" in missing.stderr
+    read, write = os.pipe()
+    os.close(read)
+    closed = subprocess.run([program(), "completion", "bash"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert closed.returncode >= 0, f"ended by signal {-closed.returncode}"
 
 
 @needs_program

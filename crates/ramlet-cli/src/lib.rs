@@ -18,7 +18,6 @@ mod size {
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
@@ -29,8 +28,8 @@ use output::note;
 #[doc(hidden)]
 pub use import::each_point;
 
-/// The program, from its command line to its exit code.
-pub fn run() -> ExitCode {
+/// The program with the command line of the process. Whether all went well: else the reason is written.
+pub fn run() -> bool {
     let matches = about::command().get_matches_from(words());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &cli.command {
@@ -56,10 +55,10 @@ pub fn run() -> ExitCode {
         Command::Man(args) => about::man(args),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => true,
         Err(error) => {
             note!("ramlet: {error:#}");
-            ExitCode::FAILURE
+            false
         }
     }
 }

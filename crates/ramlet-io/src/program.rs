@@ -1,4 +1,4 @@
-//! The program's own pages, which are pages of a file too.
+//! The program's own pages, which are pages of a file too, and its entry where it lies in a library.
 
 use std::fs;
 use std::io;
@@ -24,6 +24,22 @@ pub fn read_code_in_portions() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Exports `$run`, a function that says whether all went well, as the C function `ramlet_main`, which ends the process with an exit code.
+///
+/// A library that other programs load can then hold the program as well: a small one loads it and calls this. It is a macro because an
+/// exported name needs `unsafe`, and is kept only if the library's own crate has it.
+#[macro_export]
+macro_rules! export_program {
+    ($run:path) => {
+        /// Runs the program with the arguments of the process. It ends there: what is written last would stay in its buffer otherwise.
+        // SAFETY: no library that this one is loaded with has the name.
+        #[unsafe(no_mangle)]
+        extern "C" fn ramlet_main() -> ! {
+            std::process::exit(i32::from(!$run()))
+        }
+    };
 }
 
 fn advise(start: usize, bytes: usize, advice: libc::c_int) -> io::Result<()> {

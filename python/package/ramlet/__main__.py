@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import sysconfig
 from pathlib import Path
 
 
 def program() -> str | None:
-    """The program that pip put beside the interpreter's other ones; else one that is installed otherwise."""
-    folders = [sysconfig.get_path("scripts")]
-    if "posix_user" in sysconfig.get_scheme_names():
-        folders.append(sysconfig.get_path("scripts", "posix_user"))
-    places = [Path(folder) / "ramlet" for folder in folders]
-    own = next((place for place in places if place.is_file()), None)
-    return str(own) if own else shutil.which("ramlet")
+    """The program that lies in the package; else one that is installed otherwise."""
+    own = Path(__file__).parent / "bin" / "ramlet"
+    return str(own) if own.is_file() else shutil.which("ramlet")
 
 
 def main() -> None:
