@@ -185,6 +185,26 @@ fn half_of_the_rows_replaced_search_as_a_fresh_build() {
 const WIDE: usize = 768;
 const LITTLE: usize = 560 << 10;
 
+/// In the least budgets a few points of the sample are in memory at a time, and fewer of a bucket.
+#[test]
+fn in_little_memory_clusters_are_moved_to_all_their_rows() {
+    let mut random = Random::new(41);
+    let disk = Disk::ram();
+    let mut rows = Rows::of_dims(WIDE, Metric::Cosine, Element::F32, 8000, &mut random);
+    let mut built = |name: &str, scratch_bytes: usize| {
+        let params = IvfParams {
+            clusters: Some(150),
+            ..rows.params(scratch_bytes)
+        };
+        let built = rows.try_build(&disk, name, &params, &[]).expect("a build");
+        assert!((140..=150).contains(&built.clusters), "{}", built.clusters);
+        let ivf = open(&disk, name, &[]).expect("an index");
+        coverage(&rows, &ivf, &disk, 2)
+    };
+    let [little, much] = [("little", 200 << 10), ("much", 8 << 20)].map(|(name, bytes)| built(name, bytes));
+    assert!(little > 0.9 * much, "{little}, {much} with much memory");
+}
+
 #[test]
 fn clusters_that_there_is_no_room_to_train_are_divided() {
     let mut random = Random::new(37);
