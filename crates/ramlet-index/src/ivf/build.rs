@@ -145,6 +145,16 @@ pub fn clusters_most(scratch_bytes: u64, room: u64, metric: Metric, dims: usize)
     most.min(room / searched).min(trained * DIVIDED_MOST)
 }
 
+/// Of so many clusters those that are trained, with no memory beside the scratch but what they need; the others are what these are divided into. All, where there
+/// is much scratch: then divided ones are next to as good ([`DIVIDED_MOST`]).
+pub fn trained_of(clusters: u64, scratch_bytes: u64, metric: Metric, dims: usize) -> u64 {
+    let (least, _) = centroids_beside(clusters, scratch_bytes, metric, dims);
+    match scratch_bytes >= SCRATCH_MUCH {
+        true => clusters,
+        false => trained_most((scratch_bytes, least), metric, dims).min(clusters),
+    }
+}
+
 /// Bytes for centroids alone beside so much scratch, for a build of so many clusters: those that it can't do without, and those with which it trains
 /// all of them.
 pub fn centroids_beside(clusters: u64, scratch_bytes: u64, metric: Metric, dims: usize) -> (u64, u64) {

@@ -52,7 +52,7 @@ mod visit_order;
 
 pub use build::{
     IvfBuilt, IvfCodes, IvfFiles, IvfParams, build_ivf, built_most, centroids_beside, clusters_most,
-    clusters_wanted, scratch_least,
+    clusters_wanted, scratch_least, trained_of,
 };
 pub use codes::CodesInRam;
 pub use inverted_file::Ivf;

@@ -147,6 +147,11 @@ const REFINED: f64 = 1_095.0;
 const REFINED_ROWS: f64 = 36_085.0;
 const REFINED_GROWTH: f64 = 0.92;
 
+/// Rows looked at grow with this power of the clusters that a trained one is divided into, in little memory.
+///
+/// Source: records/2026-11-30-epyc-2core/small-wide-2.txt, 60,000 x 1,536 in 16 MB, 312 clusters of 167: 1,660 rows where 996 are told of well trained ones.
+const SCANNED_OF_DIVIDED: f64 = 0.6;
+
 /// Nodes of the graph that are read one after another at a recall of 10, for 1,000,000 x 100, hard.
 ///
 /// Source: records/2026-11-20-epyc-2core/graph-1m-100-16mb-partitions.txt, queries of the set at width 1, the first by its
@@ -260,6 +265,12 @@ pub fn probing(spec: &Spec, codes: Option<Codes>, clusters: u64) -> Counts {
         rows_scanned: scanned,
         ..Counts::default()
     }
+}
+
+/// Rows looked at where fewer clusters were trained, in little memory, and divided into those that there are.
+pub fn scanned_of_divided(spec: &Spec, scanned: f64, (clusters, trained): (u64, u64)) -> f64 {
+    let divided = clusters as f64 / trained.max(1) as f64;
+    (scanned * divided.powf(SCANNED_OF_DIVIDED)).min(spec.points as f64)
 }
 
 /// Of the rows scanned with these codes, those read to decide about them.

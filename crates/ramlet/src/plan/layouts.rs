@@ -1,7 +1,7 @@
 //! All possible layouts of a collection: the index, its parts in RAM, and their cost.
 
 use ramlet_index::CodeKind;
-use ramlet_index::ivf::{clusters_wanted, resident_bytes};
+use ramlet_index::ivf::{clusters_wanted, resident_bytes, trained_of};
 
 use super::bytes::{self, Codes};
 use super::cost::{self, Reading, Work};
@@ -138,6 +138,8 @@ fn id_places(spec: &Spec) -> &'static [bool] {
 struct Built {
     graph: bool,
     clusters: u64,
+    /// Of these; the others are parts of them.
+    trained: u64,
     /// Beside clusters.
     codes: Vec<CodeKind>,
     dims: usize,
@@ -165,6 +167,7 @@ impl Built {
         Some(Built {
             graph,
             clusters,
+            trained: trained_of(clusters, there.scratch, vector.metric, vector.dim),
             codes: codes_of(&vector, rows, room),
             dims: vector.dim,
         })
@@ -177,6 +180,7 @@ impl Built {
         let built = |graph: bool, codes| Built {
             graph,
             clusters: clusters_wanted(spec.points),
+            trained: clusters_wanted(spec.points),
             codes,
             dims: vector.dim,
         };
@@ -428,6 +432,8 @@ fn ivf(spec: &Spec, layout: Layout, built: &Built) -> Shape {
         }
     };
     let mut counts = counts::probing(spec, codes, built.clusters);
+    counts.rows_scanned =
+        counts::scanned_of_divided(spec, counts.rows_scanned, (built.clusters, built.trained));
     if let Work::Signs { planes: 1.. } = work {
         counts.rows_refined = counts::survivors(counts.rows_scanned, dims);
     }
@@ -540,17 +546,18 @@ impl Shape {
         parts.find(|part| part.component == name)?.ram_bytes = cached;
         let missing = 1.0 - cached as f64 / whole as f64;
         match name {
-            ONE_BIT => shape.lack_one_bit(spec, built, missing),
+            ONE_BIT => shape.lack_one_bit(spec, missing),
             _ => shape.lack_extended(spec, missing),
         }
         Some(shape)
     }
 
     /// Codes of clusters that aren't in RAM are read.
-    fn lack_one_bit(&mut self, spec: &Spec, built: &Built, missing: f64) {
+    fn lack_one_bit(&mut self, spec: &Spec, missing: f64) {
         let codes = self.counts.clusters_probed * missing;
         let vectors = self.counts.reads_vectors;
-        let pages = layout::one_bit_pages(spec.dims as usize, spec.segment_rows(), built.clusters);
+        let each = self.counts.rows_scanned / self.counts.clusters_probed;
+        let pages = layout::one_bit_pages(spec.dims as usize, spec.segment_rows(), each);
         self.counts.reads_codes = codes;
         self.reading.pages = (vectors * self.reading.pages + codes * pages) / (vectors + codes);
         self.reading.rounds += (codes * pages / PAGES_AT_ONCE).max(codes.min(1.0));

@@ -258,15 +258,12 @@ fn least_cached(kind: CodeKind, dims: usize, rows: u32) -> u64 {
     kind.bytes_for(rows, dims, rows) + beside
 }
 
-/// Pages of one cluster's codes of one bit, which are read at once, on average: of its first group and its last, and of its first block and its last,
+/// Pages of the codes of one bit of a cluster of so many rows, which are read at once, on average: of its first group and its last, and of its first block and its last,
 /// parts are others'.
-pub fn one_bit_pages(dims: usize, rows: u32, clusters: u64) -> f64 {
+pub fn one_bit_pages(dims: usize, rows: u32, rows_of_cluster: f64) -> f64 {
     let layout = CodeKind::OneBit.layout(dims, rows);
     let reached = |of: f64, each: f64| (of + each - 1.0) / each;
-    let groups = reached(
-        f64::from(rows) / clusters.max(1) as f64,
-        CodeKind::OneBit.vectors_per_row().into(),
-    );
+    let groups = reached(rows_of_cluster, CodeKind::OneBit.vectors_per_row().into());
     reached(groups, layout.rows_per_block().into()) * f64::from(layout.block_pages())
 }
 
