@@ -270,6 +270,8 @@ def test_nothing_is_wider_than_the_window(own_server, tmp_path, width):
     with Page(linked(own_server, collection="a", by="scroll"), tmp_path, size=f"{width},900") as page:
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         found(page)
+        # Hits may be there before the list of collections is.
+        page.until("document.forms.points.elements.collection.value == 'a'")
         page.run("document.querySelector('#points > button').click()")
         page.until("document.querySelectorAll('#points-list li').length == 1")
         assert page.run("document.documentElement.scrollWidth") <= width
