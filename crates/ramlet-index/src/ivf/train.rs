@@ -24,9 +24,10 @@ const POINTS_PER_SUPER_CENTROID: usize = 256;
 const SUPER_CENTROID_ROUNDS: usize = 10;
 pub(super) const LEAF_ROUNDS: usize = 8;
 const GLOBAL_ROUNDS: usize = 4;
-/// With fewer points in memory for each cluster, so many. (60,000 x 1,536 in 0.74 MiB, 166 clusters of 167 points: 5,800 rows
-/// hold .958 of the neighbours after 4 rounds, .972 after 12.)
+/// Points in memory for each cluster with which leaves begin near their place.
 const POINTS_PER_LEAF: usize = 8;
+/// Rounds over all leaves where there are fewer. (60,000 x 1,536 in 0.74 MiB, 166 clusters of 167 points: 5,800 rows hold .958 of the neighbours
+/// after 4 rounds, .972 after 12.)
 const GLOBAL_ROUNDS_OF_FEW_POINTS: usize = 12;
 
 /// Rounds over all leaves after the first when clusters are reused.
