@@ -45,7 +45,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::CollectionClosed => "CollectionClosed",
         ErrorKind::WritesStopped => "WritesStopped",
         ErrorKind::Corrupt => "Corrupt",
-        ErrorKind::Io => "Storage",
+        ErrorKind::Io | ErrorKind::NoPermission => "Storage",
         ErrorKind::Closed => "Closed",
     }
 }

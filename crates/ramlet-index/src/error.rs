@@ -4,7 +4,7 @@ use std::fmt;
 
 use ramlet_format::FormatError;
 use ramlet_io::IoError;
-use ramlet_memory::OverBudget;
+use ramlet_memory::{OverBudget, size, size_up};
 
 /// A failure below the engine; nothing that was found so far counts.
 #[derive(Debug)]
@@ -37,7 +37,9 @@ impl fmt::Display for IndexError {
             } => {
                 write!(
                     f,
-                    "building the index needs {needed_bytes} bytes of scratch, {given_bytes} were given"
+                    "building the index needs {} of scratch, {} were given",
+                    size_up(*needed_bytes),
+                    size(*given_bytes)
                 )
             }
             IndexError::Mismatch(detail) => write!(f, "vector index: {detail}"),

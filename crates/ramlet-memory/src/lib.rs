@@ -21,7 +21,7 @@ pub use budget::{BudgetRequest, BudgetRow, BudgetTable, RowKind, TooSmall};
 pub use heap::give_back_heap;
 pub use ledger::{Consumer, ConsumerReport, Ledger, Reclaim};
 pub use reclaimable_buf::{ReclaimableBuf, ReclaimableView};
-pub use reservation::{OverBudget, Reservation};
+pub use reservation::{OverBudget, Reservation, size, size_up};
 
 /// The least page that a machine has, in bytes; every [`AnonBuf`] begins at a multiple of it. For what memory costs see [`page_bytes`].
 pub const PAGE: usize = 4096;

@@ -93,19 +93,19 @@ impl fmt::Display for OverBudget {
             limit,
             largest,
         } = self;
-        match held {
-            0 => write!(
-                f,
-                "{consumer} needs {asked} bytes, {available} of its {limit} bytes are free"
-            )?,
-            _ => write!(
-                f,
-                "{consumer} needs {asked} bytes beside the {held} that this request holds, {available} of its {limit} bytes are free"
-            )?,
-        }
+        let beside = match held {
+            0 => String::new(),
+            held => format!(" in addition to the {} that it holds", size(*held)),
+        };
+        let (asked, available) = (size_up(*asked), size(*available));
+        write!(
+            f,
+            "{consumer} needs {asked}{beside}, {available} of its {} are free",
+            size(*limit)
+        )?;
         let mut before = "; most is held by ";
         for (name, bytes) in largest.iter().filter(|held| !held.0.is_empty()) {
-            write!(f, "{before}{name} ({bytes})")?;
+            write!(f, "{before}{name} ({})", size(*bytes))?;
             before = ", ";
         }
         Ok(())
@@ -113,3 +113,22 @@ impl fmt::Display for OverBudget {
 }
 
 impl std::error::Error for OverBudget {}
+
+/// `12.3 MB`; below a tenth of that in kB, below one of those in bytes. Rounded down, as what there is.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0 MB".to_owned(),
+        1..1_000 => format!("{bytes} bytes"),
+        1_000..100_000 => format!("{:.1} kB", (bytes / 100) as f64 / 10.0),
+        _ => format!("{:.1} MB", (bytes / 100_000) as f64 / 10.0),
+    }
+}
+
+/// The same rounded up, as what is needed: never like a size that is too small for it.
+pub fn size_up(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => size(bytes),
+        1_000..100_000 => size(bytes.next_multiple_of(100)),
+        _ => size(bytes.next_multiple_of(100_000)),
+    }
+}

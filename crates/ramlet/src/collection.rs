@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use ramlet_format::catalog::CollectionEntry;
 use ramlet_index::encode_row;
+use ramlet_memory::{size, size_up};
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,10 +42,11 @@ fn lacking_index(view: &View) -> Option<String> {
     view.segments.iter().find_map(|s| {
         let (name, lack) = s.segment.lacking_index(&view.schema)?;
         Some(format!(
-            "too little memory for an index of vector '{name}': its build needs {} bytes, {} were there; searches scan all {} rows of \
-             segment {}. A larger --memory lets it be built",
-            lack.needed_bytes,
-            lack.given_bytes,
+            "too little memory for an index of {}: its build needs {}, {} were there; searches compare all {} rows of segment {} one by \
+             one. A larger --memory lets it be built",
+            called(name),
+            size_up(lack.needed_bytes),
+            size(lack.given_bytes),
             s.segment.rows(),
             s.segment.id(),
         ))

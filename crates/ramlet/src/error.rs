@@ -6,7 +6,7 @@ use ramlet_index::IndexError;
 use ramlet_io::{IoError, IoErrorKind};
 use ramlet_memory::{OverBudget, TooSmall};
 
-use crate::memory::words::{ADVICE, refusal};
+use crate::memory::words::{ADVICE, HOLDERS, refusal};
 
 /// Any failure of the engine. Ask it what it is; print it to say what and where.
 #[derive(Debug, Clone)]
@@ -114,11 +114,12 @@ impl Error {
         }
         let what = self.fact();
         let message = format!(
-            "{what}. Waiting doesn't help: delete points or collections, or start with a larger --memory"
+            "{what}. Waiting doesn't help: delete points or collections, or start with a larger --memory{holders}"
         );
         Error {
             kind: ErrorKind::MemoryFull,
             message,
+        let holders = self.message.find(HOLDERS).map_or("", |at| &self.message[at..]);
             ..self
         }
     }

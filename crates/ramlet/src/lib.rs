@@ -86,6 +86,7 @@ pub use jobs::progress::{JobKind, JobStep, JobUnderWay};
 pub use jobs::watch::{JOB_KINDS, JobDone, JobTimes, SYNC_BUCKETS_US, SyncTimes, Watch};
 pub use memory::index_report::{SegmentReport, VectorReport};
 pub use memory::quotas::QuotaConfig;
+pub use memory::words::SMALLER_BATCHES;
 pub use query::expression::{Decay, DecayKind, Expression};
 pub use query::request::*;
 pub use query::{GROUPS_GROWTH, Ranked, Scratch, fused, group_ids, query_inputs, widen_for_groups};

@@ -330,6 +330,14 @@ fn text_of(path: &str, index: &FieldIndex, revision: u32) -> Result<Option<Arc<T
     Ok(Some(Arc::new(text)))
 }
 
+/// What messages call a vector: one without a name is the only one.
+pub fn called(name: &str) -> String {
+    match name {
+        "" => "the vector".to_owned(),
+        name => format!("vector '{name}'"),
+    }
+}
+
 /// Refuses parameters that no payload index can have.
 pub fn check_index(index: &FieldIndex) -> Result<()> {
     match index.kind {

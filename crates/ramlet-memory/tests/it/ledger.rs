@@ -47,9 +47,27 @@ fn a_refusal_names_both_numbers_and_the_largest_consumers() {
         .into();
     let refused = ledger.consumer("e", u64::MAX).reserve(51).expect_err("51 of 50");
     assert_eq!(refused.largest, [("b", 500), ("d", 300)]);
-    let text = "e needs 51 bytes, 50 of its 1000 bytes are free; most is held by b (500), d (300)";
+    let text =
+        "e needs 51 bytes, 50 bytes of its 1.0 kB are free; most is held by b (500 bytes), d (300 bytes)";
     assert_eq!(refused.to_string(), text);
     drop(held);
+}
+
+#[test]
+fn a_refusal_never_shows_as_much_as_it_wants() {
+    for (asked, free) in [
+        (1_000, 999),
+        (99_999, 99_998),
+        (100_000, 99_999),
+        (100_001, 100_000),
+        (114_688, 110_592),
+        (5_049_999, 5_000_001),
+    ] {
+        let (wants, has) = (ramlet_memory::size_up(asked), ramlet_memory::size(free));
+        assert_ne!(wants, has, "{asked} of {free}");
+    }
+    assert_eq!(ramlet_memory::size(2_097_152), "2.0 MB");
+    assert_eq!(ramlet_memory::size_up(2_097_152), "2.1 MB");
 }
 
 #[test]
@@ -141,7 +159,7 @@ fn a_refusal_tells_whether_waiting_would_help() {
     assert!(
         refused
             .to_string()
-            .contains("beside the 250 that this request holds"),
+            .contains("in addition to the 250 bytes that it holds"),
         "{refused}"
     );
     assert!(!other.reserve(175).unwrap_err().is_final(), "one gives 250 back");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ramlet::{NamedVectors, OrderValue, PointId, Record, ScoredPoint, ShardKey};
-use ramlet_memory::{Consumer, OverBudget};
+use ramlet_memory::{Consumer, OverBudget, size};
 use ramlet_proto::wire::put_message;
 use serde::Serialize;
 
@@ -348,16 +348,17 @@ pub fn refused_whole(e: &OverBudget) -> ApiError {
         ..e.clone()
     });
     told.message.push_str(&format!(
-        ". An answer in one piece may have {most} bytes here: ask for fewer points (limit), for less of each \
-         (with_payload, with_vectors), or for one search at a time"
+        ". An answer in one piece may have {} here: ask for fewer points (limit), for less of each \
+         (with_payload, with_vectors), or for one search at a time",
+        size(most)
     ));
     told
 }
 
 fn too_large() -> ApiError {
     let message = format!(
-        "the response is larger than the limit of {} bytes. Waiting doesn't help: ask for fewer points",
-        limits::RESPONSE_BYTES
+        "the response is larger than the limit of {}. Waiting doesn't help: ask for fewer points",
+        size(limits::RESPONSE_BYTES)
     );
     ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message)
 }

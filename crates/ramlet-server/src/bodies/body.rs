@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
+use ramlet::SMALLER_BATCHES;
 use ramlet_memory::{Consumer, OverBudget};
 use tokio::time::{Instant, timeout_at};
 
@@ -37,7 +38,8 @@ pub async fn read_body(
     let mut bytes = collect(body, announced, rule, &mut held, from).await?;
     if let Some(encoding) = encoding {
         held.at_least_in_time(first_bytes(bytes.len(), rule), from)
-            .await?;
+            .await
+            .map_err(told)?;
         let from = from.clone();
         let decoded = spawn_blocking(move || {
             let decoded = decode(&bytes, encoding, rule, &mut held, &from);
@@ -52,15 +54,16 @@ pub async fn read_body(
 }
 
 /// Of a body that never fits it is told in how many parts it would.
-fn told(e: OverBudget) -> ApiError {
+pub fn told(e: OverBudget) -> ApiError {
     let most = e.limit.saturating_sub(e.held);
     let (asked, is_final) = (e.asked, e.is_final() && most > 0);
     let mut told = ApiError::from(e);
     if is_final {
         let parts = asked.div_ceil(most);
-        told.message.push_str(&format!(
-            ". This body fits in smaller batches, at least {parts} of like size"
-        ));
+        let smaller = format!("{SMALLER_BATCHES} (at least {parts} of like size)");
+        told.message = told.message.replacen(SMALLER_BATCHES, &smaller, 1);
+        told.message
+            .push_str(". A point or a search that is too large alone fits in no batch");
     }
     told
 }

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use memchr::{memchr, memchr2};
+use ramlet_memory::{size, size_up};
 
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -72,11 +73,10 @@ impl BodyRule {
         Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!(
-                "the body of {:.1} MB is larger than the {:.1} MB that this route takes ({len} and {} bytes). Waiting doesn't help: send it in smaller \
-                 batches, at least {} of like size",
-                len as f64 / 1e6,
-                self.cap as f64 / 1e6,
-                self.cap,
+                "the body of {} is larger than the {} that this route takes. Waiting doesn't help: send it in smaller batches (at least {} of like \
+                 size)",
+                size_up(len),
+                size(self.cap),
                 len.div_ceil(self.cap.max(1))
             ),
         ))

@@ -29,6 +29,7 @@ use crate::answers::out::{Form, refused_whole};
 use crate::answers::pieces;
 use crate::answers::pieces::Pieces;
 use crate::app::App;
+use crate::bodies::body::told;
 use crate::bodies::body_rule::BodyRule;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -339,7 +340,9 @@ pub async fn unframed(app: &Arc<App>, path: &str, message: Bytes, instead: &str)
     let (headers, len, rule) = (HeaderMap::new(), message.len(), rule_of(app, bound));
     let entered = enter(app, bound.route.access, Subject::default(), &headers)?;
     rule.check(len as u64)?;
-    let mut held = GrowingReservation::in_time(rule.before(len as u64), &app.requests).await?;
+    let mut held = GrowingReservation::in_time(rule.before(len as u64), &app.requests)
+        .await
+        .map_err(told)?;
     let mut request = decode(app, bound.method, rule, message, &mut held).await?;
     if !bound.route.access.reads() {
         match request.params.first_mut() {
@@ -376,7 +379,8 @@ async fn decode(
     let becomes =
         weight.bytes + weight.elements * rule.per_open + leaves + weight.singles * limits::NODE_BYTES;
     held.at_least_in_time(rule.before(len).max(len + becomes), &app.requests)
-        .await?;
+        .await
+        .map_err(told)?;
     let decode = method.request.decode;
     if message.len() <= limits::PARSE_INLINE_BYTES {
         return decode(message);

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::status;
 use crate::answers::pieces;
 use crate::answers::pieces::Pieces;
+use crate::bodies::body::told;
 use crate::bodies::body_rule::BodyRule;
 use crate::bodies::decompress::{Encoding, decode, first_bytes};
 use crate::error::{ApiError, ApiResult};
@@ -89,12 +90,15 @@ impl Messages {
             _ => return Err(bad("the bytes are not a frame of gRPC")),
         };
         rule.check(u64::from(len))?;
-        *held = GrowingReservation::in_time(rule.before(u64::from(len)), from).await?;
+        *held = GrowingReservation::in_time(rule.before(u64::from(len)), from)
+            .await
+            .map_err(told)?;
         self.buffer.advance(HEAD);
         let message = self.take(len as usize, start).await?;
         if compressed {
             held.at_least_in_time(first_bytes(message.len(), rule), from)
-                .await?;
+                .await
+                .map_err(told)?;
             let mut inside = std::mem::take(held);
             let from = from.clone();
             // A small frame may hold much.

@@ -1,5 +1,6 @@
 //! Merges: choosing segments, checking the disk space, and merging.
 
+use ramlet_memory::{size, size_up};
 use std::cell::Cell;
 
 use ramlet_format::component::Component;
@@ -18,7 +19,6 @@ use crate::limits::{
     SEGMENTS_WAITING_MAX,
 };
 use crate::memory::descriptors;
-use crate::memory::words::megabytes;
 use crate::recovery::manifest_store;
 use crate::schema::VectorField;
 use crate::segment::deletes::DeleteSet;
@@ -391,8 +391,8 @@ fn affordable(core: &Core, writer: &Writer, moment: Moment) -> Result<Vec<Segmen
     if let (true, Some(needed)) = (views.is_empty(), too_large.get()) {
         let what = format!(
             "merging segments needs {} of free disk, but {} are free: delete data or enlarge the disk",
-            megabytes(needed),
-            megabytes(free)
+            size_up(needed),
+            size(free)
         );
         return Err(Error::new(ErrorKind::DiskFull, what));
     }

@@ -1,6 +1,7 @@
-//! Messages of memory refusals: the bytes requested and free, the largest consumers, whether waiting helps, and what to do.
+//! Messages of memory refusals: the bytes requested and free, whether waiting helps, what to do, and the largest consumers. Clients cut
+//! messages off (the official one in Python after 200 bytes of the response), so what to do stands before who holds what.
 
-use ramlet_memory::OverBudget;
+use ramlet_memory::{OverBudget, size, size_up};
 
 /// A consumer of the ledger, in words.
 fn holder(consumer: &'static str) -> &'static str {
@@ -25,49 +26,38 @@ fn holder(consumer: &'static str) -> &'static str {
     }
 }
 
-/// `12.3 MB`; below a tenth of that in kB.
-pub fn megabytes(bytes: u64) -> String {
-    match bytes {
-        0 => "0 MB".to_owned(),
-        1..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
-}
-
 /// With this the advice of a refusal begins.
 pub const ADVICE: &str = ". Waiting ";
+/// And with this what stands behind it: who holds the memory.
+pub const HOLDERS: &str = ". It is `";
+/// What a body that never fits is to be sent in: a server that knows how many says so here.
+pub const SMALLER_BATCHES: &str = "send smaller batches";
 
 /// The message of a refusal.
 pub fn refusal(e: &OverBudget) -> String {
-    let mut out = format!("{} needs {}", asker(e.consumer), megabytes(e.asked));
+    let mut out = format!("{} needs {}", asker(e.consumer), size_up(e.asked));
     if e.held > 0 {
-        out.push_str(&format!(
-            " in addition to the {} that it holds",
-            megabytes(e.held)
-        ));
+        out.push_str(&format!(" in addition to the {} that it holds", size(e.held)));
     }
     out.push_str(&match e.is_final() {
         true => format!(
-            ", but at most {} can ever be free for it (`{}` in GET /memory)",
-            megabytes(e.limit),
-            e.consumer
+            ", but at most {} can ever be free for it. Waiting doesn't help: {SMALLER_BATCHES}, ask for fewer points or less of each, or start with a \
+             larger --memory",
+            size(e.limit)
         ),
         false => format!(
-            ", but only {} of {} are free now (`{}` in GET /memory)",
-            megabytes(e.available),
-            megabytes(e.limit),
-            e.consumer
+            ", but only {} of {} are free now. Waiting helps: try again in a second; if it persists, send less at once, or start with a \
+             larger --memory",
+            size(e.available),
+            size(e.limit)
         ),
     });
-    let mut before = "; the largest consumers are ";
+    out.push_str(&format!("{HOLDERS}{}` in GET /memory", e.consumer));
+    let mut before = "; the largest consumers of all are ";
     for (name, bytes) in e.largest.iter().filter(|held| !held.0.is_empty() && held.1 > 0) {
-        out.push_str(&format!("{before}{} ({})", holder(name), megabytes(*bytes)));
+        out.push_str(&format!("{before}{} ({})", holder(name), size(*bytes)));
         before = " and ";
     }
-    out.push_str(match e.is_final() {
-        true => ". Waiting doesn't help: ask for fewer points or less of each, send smaller batches, or start with a larger --memory",
-        false => ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory",
-    });
     out
 }
 
@@ -106,9 +96,9 @@ mod tests {
     fn what_passes_and_what_does_not() {
         assert_eq!(
             refusal(&refused(3_000_000, 0)),
-            "this search needs 3.0 MB, but only 2.0 MB of 8.0 MB are free now (`extra scratch` in GET /memory); the largest consumers are vectors, codes and payloads cached in RAM, which can be \
-             evicted (30.1 MB) and new points that aren't in a segment yet (write buffers) (50.0 kB). Waiting helps: try again in a second; \
-             if it persists, send less at once, or start with a larger --memory"
+            "this search needs 3.0 MB, but only 2.0 MB of 8.0 MB are free now. Waiting helps: try again in a second; if it persists, send \
+             less at once, or start with a larger --memory. It is `extra scratch` in GET /memory; the largest consumers of all are vectors, codes \
+             and payloads cached in RAM, which can be evicted (30.1 MB) and new points that aren't in a segment yet (write buffers) (50.0 kB)"
         );
         let said = refusal(&refused(7_000_000, 1_500_000));
         assert!(

@@ -1,7 +1,7 @@
 //! Vectors that can't have an index in a budget, because they are too wide for the scratch of a build.
 
 use ramlet_index::{CodeKind, graph, ivf};
-use ramlet_memory::BudgetTable;
+use ramlet_memory::{BudgetTable, size, size_up};
 
 use super::files::FileContext;
 use super::indexes::graph_held_bytes;
@@ -9,8 +9,7 @@ use super::layout;
 use super::layout::{Room, Rows, may_become_graph};
 use crate::error::{Error, ErrorKind};
 use crate::limits::INDEXING_THRESHOLD_KB;
-use crate::memory::words::megabytes;
-use crate::schema::{Schema, VectorField};
+use crate::schema::{Schema, VectorField, called};
 use crate::settings::IndexKind;
 use crate::state::shared::scratch_most;
 
@@ -41,9 +40,9 @@ impl PointsMost {
         let what = format!(
             "the build of an index of vector '{}' would have to borrow {}, at most {} are there in this budget: so few that \
              searches compare them one by one, {} points, are all that may be here. Waiting doesn't help: start with a larger --memory",
-            self.vector,
-            megabytes(self.needed_bytes),
-            megabytes(self.given_bytes),
+            called(&self.vector),
+            size_up(self.needed_bytes),
+            size(self.given_bytes),
             self.points
         );
         Error::new(ErrorKind::MemoryFull, what)

@@ -30,7 +30,7 @@ use ramlet_index::graph::{GraphInRam, RamForm};
 use ramlet_index::ivf::CodesInRam;
 use ramlet_index::{CachedRows, CodeKind, Flat, Graph, IndexError, IndexScratch, Ivf, RowsFile, VectorIndex};
 use ramlet_io::IoContext;
-use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap};
+use ramlet_memory::{AnonBuf, ReclaimableBuf, Reservation, give_back_heap, size, size_up};
 use roaring::RoaringBitmap;
 
 use super::calibration::calibration_of;
@@ -45,7 +45,6 @@ use super::sparse::SparseColumn;
 use super::{read_into, read_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::eviction::{Caches, EvictionRank, VectorRoom};
-use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::schema::{Schema, VectorField, VectorKind};
 use crate::settings::Placement;
@@ -767,8 +766,8 @@ pub fn check_pinned(file_context: &FileContext, schema: &Schema, points: u64) ->
             format!(
                 "what the settings want in RAM takes {} for {points} points, at most {} are possible. Waiting doesn't help: let some of it be \
                  on disk (`on_disk`, `memory: cached`), delete points, or start with a larger --memory",
-                megabytes(wanted),
-                megabytes(most)
+                size_up(wanted),
+                size(most)
             ),
         )),
     }

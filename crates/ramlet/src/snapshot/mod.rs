@@ -20,7 +20,7 @@ use std::sync::Arc;
 use ramlet_format::catalog::Catalog;
 use ramlet_format::snapshot::{Contents, Header};
 use ramlet_io::ReadFile;
-use ramlet_memory::{AnonBuf, Consumer, Reservation};
+use ramlet_memory::{AnonBuf, Consumer, Reservation, size, size_up};
 
 pub use directory::{SnapshotDir, verify_snapshot};
 pub use salvage::{Salvaged, salvage};
@@ -31,7 +31,6 @@ pub use source::SnapshotReader;
 use crate::collection::Collection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{COPY_BYTES, DISK_FREE_MIN, SNAPSHOT_BYTES};
-use crate::memory::words::megabytes;
 use crate::state::core::Core;
 
 /// What a snapshot is of.
@@ -158,8 +157,8 @@ fn check_disk(storage: &dyn ramlet_io::Storage, bytes: u64) -> Result<()> {
             ErrorKind::DiskFull,
             format!(
                 "{} of disk are free, a snapshot needs {} here: delete old snapshots or data, or make the disk larger",
-                megabytes(free),
-                megabytes(needed)
+                size(free),
+                size_up(needed)
             ),
         )),
     }

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ramlet_memory::Reservation;
+use ramlet_memory::{Reservation, size, size_up};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults::locks::whole;
@@ -13,7 +13,6 @@ use crate::jobs::{maintenance, threshold_kb};
 use crate::limits::{
     DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES, MEMTABLE_ROW_OVERHEAD,
 };
-use crate::memory::words::megabytes;
 use crate::read::lookup::Lookup;
 use crate::request::{UpdateOp, UpdateResult};
 use crate::segment::indexable::{Means, PointsMost};
@@ -202,8 +201,8 @@ impl<'a> Turn<'a> {
             let what = format!(
                 "a point takes {}, at most {} are possible with these write buffers. Waiting doesn't help: make it smaller, or start with a \
                  larger --memory",
-                megabytes(bytes as u64),
-                megabytes(most as u64)
+                size_up(bytes as u64),
+                size(most as u64)
             );
             return Err(Error::new(ErrorKind::TooLarge, what));
         }
@@ -244,8 +243,8 @@ impl<'a> Turn<'a> {
             let what = format!(
                 "{} of disk are free, writes need {}. Waiting doesn't help: delete points or collections, which still works, or enlarge \
                  the disk",
-                megabytes(free),
-                megabytes(needed)
+                size(free),
+                size_up(needed)
             );
             return Err(Error::new(ErrorKind::DiskFull, what));
         }
