@@ -1,5 +1,7 @@
 """`ramlet check`, and what a damaged file does: it is told, and never served."""
 
+import json
+import os
 import random
 import shlex
 import subprocess
@@ -87,6 +89,35 @@ def test_a_disk_that_nobody_can_write_to(own_server, tmp_path, has_lock):
     status, _, body = http.raw("PUT", "/collections/c/points?wait=true", b'{"points": [{"id": 77, "vector": [1]}]}')
     assert status == 503 and b"read-only filesystem" in body.lower(), body
     assert http.result("POST", "/collections/c/points/count", {})["count"] == 10
+
+
+def test_what_cannot_be_read_is_not_called_damaged(filled, tmp_path):
+    """As another user, or with few file descriptors: it is told which files couldn't be read, and that nothing is known of them."""
+    filled.stop()
+    command = [str(binary()), "check", str(filled.data)]
+
+    def checked(*more, before=(), **limits):
+        done = subprocess.run([*before, *command, *more], capture_output=True, text=True, timeout=60, **limits)
+        assert done.returncode == 1 and "damaged" not in done.stderr, done.stderr
+        return done.stdout, done.stderr
+
+    # No `preexec_fn`: gRPC, where another test has loaded it, aborts what is forked so.
+    said, why = checked(before=["sh", "-c", 'ulimit -n 14; exec "$@"', "sh"])
+    assert "can't be read by this process" in why and "Too many open files" in said, (said, why)
+    if os.geteuid() == 0:
+        hidden = max(segment_files(filled), key=lambda path: path.stat().st_size)
+        for path in [filled.data, *filled.data.rglob("*")]:
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        hidden.chmod(0o600)
+        for parent in [*tmp_path.parents, tmp_path]:
+            parent.stat().st_uid == os.getuid() and str(parent).startswith("/tmp/") and parent.chmod(0o755)
+        said, why = checked("--json", user=65534)
+        *places, sums = [json.loads(line) for line in said.splitlines()]
+        assert sums["problems"] == 0 and sums["unreadable"] > 0, said
+        assert any(hidden.name in place["place"] and "Permission denied" in place.get("unreadable", "") for place in places), said
+        out = tmp_path / "c.snapshot"
+        done = subprocess.run([str(binary()), "salvage", str(filled.data), "c", str(out)], capture_output=True, text=True, user=65534)
+        assert done.returncode != 0 and "Permission denied" in done.stderr and not out.exists(), done
 
 
 def test_no_directory(own_server):

@@ -23,6 +23,7 @@ impl IoError {
             Some(libc::EEXIST) => IoErrorKind::AlreadyExists,
             Some(libc::ENOSPC | libc::EDQUOT) => IoErrorKind::NoSpace,
             Some(libc::EMFILE | libc::ENFILE) => IoErrorKind::NoDescriptors,
+            Some(libc::EACCES | libc::EPERM) => IoErrorKind::NoPermission,
             _ if error.kind() == io::ErrorKind::UnexpectedEof => IoErrorKind::ShortRead,
             _ => IoErrorKind::Other,
         };

@@ -27,6 +27,8 @@ pub enum IoErrorKind {
     NoSpace,
     /// The process, or the machine, has no file descriptor left.
     NoDescriptors,
+    /// The operating system doesn't let this process have the file.
+    NoPermission,
     /// A read reached past the end of the file.
     ShortRead,
     /// Another process holds the lock.

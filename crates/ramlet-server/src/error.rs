@@ -44,7 +44,9 @@ pub fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
             StatusCode::INTERNAL_SERVER_ERROR,
             "Service internal error: corrupt data: ",
         ),
-        ErrorKind::Io => (StatusCode::INTERNAL_SERVER_ERROR, "Service internal error: "),
+        ErrorKind::Io | ErrorKind::NoPermission => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "Service internal error: ")
+        }
     }
 }
 

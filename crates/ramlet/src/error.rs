@@ -46,6 +46,8 @@ pub enum ErrorKind {
     DiskFull,
     /// The process has no file descriptors left, or too few for what was asked (507).
     NoDescriptors,
+    /// The operating system doesn't let this process have a file (500).
+    NoPermission,
     /// A collection that couldn't be opened, or that the start was told to leave closed (503).
     CollectionClosed,
     /// A write to log or manifest failed; reads go on, writes need a restart (503).
@@ -99,6 +101,10 @@ impl Error {
     pub fn is_corrupt(&self) -> bool {
         self.kind == ErrorKind::Corrupt
     }
+    /// Whether a file may be sound, and this process can't look: as another user, or with more descriptors, it could.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.kind, ErrorKind::NoDescriptors | ErrorKind::NoPermission)
+    }
     pub fn is_not_found(&self) -> bool {
         self.kind == ErrorKind::NotFound
     }
@@ -113,13 +119,13 @@ impl Error {
             return self;
         }
         let what = self.fact();
+        let holders = self.message.find(HOLDERS).map_or("", |at| &self.message[at..]);
         let message = format!(
             "{what}. Waiting doesn't help: delete points or collections, or start with a larger --memory{holders}"
         );
         Error {
             kind: ErrorKind::MemoryFull,
             message,
-        let holders = self.message.find(HOLDERS).map_or("", |at| &self.message[at..]);
             ..self
         }
     }
@@ -143,6 +149,7 @@ impl From<IoError> for Error {
         let kind = match e.kind {
             IoErrorKind::NoSpace => ErrorKind::DiskFull,
             IoErrorKind::NoDescriptors => ErrorKind::NoDescriptors,
+            IoErrorKind::NoPermission => ErrorKind::NoPermission,
             IoErrorKind::Corrupt => ErrorKind::Corrupt,
             IoErrorKind::OverBudget => ErrorKind::OverBudget,
             IoErrorKind::Closed => ErrorKind::Closed,
@@ -221,7 +228,11 @@ mod tests {
         let busy = Error::from(refused(2_000_000));
         assert_eq!(busy.kind(), ErrorKind::OverBudget);
         let advice = ". Waiting helps: try again in a second; if it persists, send less at once, or start with a larger --memory";
-        assert!(busy.to_string().ends_with(advice), "{busy}");
+        assert!(busy.to_string().contains(advice), "{busy}");
+        assert!(
+            busy.to_string().ends_with("which grows with the data (2.0 MB)"),
+            "{busy}"
+        );
         let full = busy.for_good();
         assert_eq!(full.kind(), ErrorKind::MemoryFull);
         assert!(full.is_over_budget() && full.budget_bytes().is_some());
@@ -234,6 +245,7 @@ mod tests {
             said.contains("Waiting doesn't help") && !said.contains("Waiting helps"),
             "{said}"
         );
+        assert!(said.ends_with("which grows with the data (2.0 MB)"), "{said}");
         assert!(said.starts_with(full.fact()) && !full.fact().contains("Waiting"));
         // What could never be had stays so.
         assert_eq!(

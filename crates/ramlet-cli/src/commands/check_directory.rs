@@ -17,6 +17,8 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     if !args.dir.is_dir() {
         bail!("{dir} is not a directory");
     }
+    // Each segment keeps a dozen files open; what isn't granted shows where a file can't be opened.
+    let _ = ramlet_io::system::raise_open_files();
     // Buffered reads: each file is read once, from its beginning to its end.
     let (storage, _) =
         ramlet_io::open_best(&args.dir, Backend::Pread).with_context(|| format!("opening {dir}"))?;
@@ -59,13 +61,15 @@ pub fn run(args: &CheckArgs) -> Result<()> {
 
 /// What is to be said of one place.
 fn line_of(checked: &Checked, json: bool) -> Option<String> {
-    let (kind, why) = match (&checked.problem, &checked.skipped) {
-        (Some(problem), _) => ("problem", problem),
-        (None, Some(why)) => ("skipped", why),
-        (None, None) => return None,
+    let (kind, why) = match (&checked.problem, &checked.unreadable, &checked.skipped) {
+        (Some(problem), ..) => ("problem", problem),
+        (None, Some(why), _) => ("unreadable", why),
+        (None, None, Some(why)) => ("skipped", why),
+        (None, None, None) => return None,
     };
     Some(match (json, kind) {
         (true, kind) => json!({"place": checked.place, kind: why}).to_string(),
+        (false, "unreadable") => format!("{}: can't be read: {why}", checked.place),
         (false, "skipped") => format!("{}: not checked: {why}", checked.place),
         (false, _) => format!("{}: {why}", checked.place),
     })
@@ -80,14 +84,24 @@ fn sums(report: &CheckReport) -> Value {
         "log_groups": report.log_groups,
         "snapshots": report.snapshots,
         "skipped": report.skipped,
+        "unreadable": report.unreadable,
         "problems": report.problems,
     })
 }
 
 fn ended(told: Result<()>, report: &CheckReport) -> Result<()> {
     told?;
-    if report.problems > 0 {
-        bail!("{} of {} files are damaged", report.problems, report.files);
+    let unread = match report.unreadable {
+        0 => String::new(),
+        n => format!(
+            "{} can't be read by this process, and nothing is known of them: run it as the user of the server, or raise `ulimit -n`",
+            many(n, "place")
+        ),
+    };
+    match (report.problems, unread.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => bail!("{unread}"),
+        (problems, true) => bail!("{problems} of {} files are damaged", report.files),
+        (problems, false) => bail!("{problems} of {} files are damaged; {unread}", report.files),
     }
-    Ok(())
 }

@@ -26,6 +26,8 @@ pub struct Checked {
     pub bytes: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
+    /// Why this process can't look at it: whether it is sound is unknown.
+    pub unreadable: Option<String>,
     /// Why it was not looked at, or only in part.
     pub skipped: Option<String>,
 }
@@ -42,6 +44,8 @@ pub struct CheckReport {
     pub log_groups: u64,
     pub snapshots: u64,
     pub problems: u64,
+    /// Places that this process can't look at.
+    pub unreadable: u64,
     /// Places that were not looked at, or only in part.
     pub skipped: u64,
 }
@@ -173,12 +177,18 @@ impl Checker<'_> {
     fn say(&mut self, place: &str, bytes: u64, result: Result<()>) {
         self.report.files += 1;
         self.report.bytes += bytes;
-        self.report.problems += u64::from(result.is_err());
-        let problem = result.err().map(|e| e.to_string());
+        let (unreadable, problem) = match result {
+            Ok(()) => (None, None),
+            Err(e) if e.is_unreadable() => (Some(e.to_string()), None),
+            Err(e) => (None, Some(e.to_string())),
+        };
+        self.report.problems += u64::from(problem.is_some());
+        self.report.unreadable += u64::from(unreadable.is_some());
         (self.each)(&Checked {
             place: place.to_string(),
             bytes,
             problem,
+            unreadable,
             skipped: None,
         });
     }
@@ -189,6 +199,7 @@ impl Checker<'_> {
             place: place.to_string(),
             bytes: 0,
             problem: None,
+            unreadable: None,
             skipped: Some(why),
         });
     }
@@ -201,7 +212,7 @@ impl Checker<'_> {
                 self.say(&place, 0, Ok(()));
                 return Some(points);
             }
-            Err(e) if e.is_shortage() => {
+            Err(e) if e.is_shortage() && !e.is_unreadable() => {
                 self.skip(&place, format!("it was not opened as by a start: {e}"));
             }
             Err(e) => self.say(&place, 0, Err(e)),
@@ -266,7 +277,7 @@ impl Checker<'_> {
             true => self.segments(name, &manifest, &schema, storage.clone())?,
             false => self.skip(
                 &format!("{name}/segments"),
-                "a file is damaged, so that they were not compared with each other".into(),
+                "a file is damaged or can't be read, so that they were not compared with each other".into(),
             ),
         }
         let log = Log::verify(storage.as_ref(), &manifest);

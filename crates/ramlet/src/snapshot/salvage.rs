@@ -33,7 +33,8 @@ pub struct Salvaged {
 
 /// Writes a snapshot of what can be read of `collection` (its name, or its directory's where the catalog can't be read) as `name` in `out`. Nothing
 /// in the data directory is changed; no server may have it open. Left out are segments of which a file is damaged, and groups of the log that can't be
-/// read. Where the deletes of a segment can't be read, points that were deleted or changed since are there as they were before.
+/// read. Where the deletes of a segment can't be read, points that were deleted or changed since are there as they were before. What this process
+/// may not read is not lost: that is an error, and nothing is written.
 pub fn salvage(
     storage: &Arc<dyn Storage>,
     collection: &str,
@@ -51,8 +52,9 @@ pub fn salvage(
     let logs = manifest.clone();
     let file_context = file_context_of(directory.clone())?;
     let mut io = IoContext::for_storage(directory.as_ref(), 16)?;
+    let mut unreadable = None;
     manifest.segments.retain_mut(|entry| {
-        drop_damaged_deletes(directory.as_ref(), entry, &mut found.lost);
+        let deletes = drop_damaged_deletes(directory.as_ref(), entry, &mut found.lost);
         let sound = guarded(|| {
             entry
                 .all_files()
@@ -63,9 +65,18 @@ pub fn salvage(
             let (id, live) = (entry.id, entry.live);
             found.lost.push(format!("segment {id}, {live} points: {e}"));
         }
+        let failed = [deletes.err(), sound.as_ref().err().cloned()]
+            .into_iter()
+            .flatten();
+        unreadable = unreadable
+            .take()
+            .or(failed.into_iter().find(Error::is_unreadable));
         found.points += if sound.is_ok() { u64::from(entry.live) } else { 0 };
         sound.is_ok()
     });
+    if let Some(e) = unreadable {
+        return Err(e);
+    }
     manifest.collection = "snapshot".to_owned();
     (manifest.number, manifest.applied_lsn, manifest.durable_lsn) = (1, 0, 0);
     manifest.logs.clear();
@@ -164,13 +175,19 @@ fn manifest_of(directory: &dyn Storage, lost: &mut Vec<String>) -> Result<Manife
     Ok(before)
 }
 
-fn drop_damaged_deletes(directory: &dyn Storage, entry: &mut SegmentEntry, lost: &mut Vec<String>) {
-    let Some(deletes) = &entry.deletes else { return };
-    if let Err(e) = whole_file(directory, deletes) {
+fn drop_damaged_deletes(
+    directory: &dyn Storage,
+    entry: &mut SegmentEntry,
+    lost: &mut Vec<String>,
+) -> Result<()> {
+    let Some(deletes) = &entry.deletes else {
+        return Ok(());
+    };
+    whole_file(directory, deletes).inspect_err(|e| {
         let (id, gone) = (entry.id, entry.rows - entry.live);
         lost.push(format!(
             "the deletes of segment {id}: {gone} points are as they were before they were deleted or changed: {e}"
         ));
         (entry.deletes, entry.live) = (None, entry.rows);
-    }
+    })
 }

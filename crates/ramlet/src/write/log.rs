@@ -163,7 +163,10 @@ impl Log {
                 })
             });
             done.clone()?;
-            lost.extend(read.err().map(|e| e.to_string()));
+            match read {
+                Err(e) if e.is_unreadable() => return Err(e),
+                read => lost.extend(read.err().map(|e| e.to_string())),
+            }
         }
         Ok(lost)
     }

@@ -77,6 +77,32 @@ fn sound_and_damaged() {
     }
 }
 
+/// A file that this process may not read may be sound: it isn't called damaged by a check, nor left out as lost by a salvage.
+#[test]
+fn what_cannot_be_read_is_not_called_damaged() {
+    for kind in [IoErrorKind::NoPermission, IoErrorKind::NoDescriptors] {
+        let disk = filled();
+        let is_of_segment = |name: &String| name.contains("/0000");
+        let name = disk
+            .list_files()
+            .into_iter()
+            .find(is_of_segment)
+            .expect("a segment's file");
+        let file = name.split('/').next_back().expect("a name").to_owned();
+        disk.inject(Fault::new(FaultOp::Read, 1, kind).on(&file).lasting());
+        let (report, all) = run(&disk);
+        assert_eq!(report.problems, 0, "{kind:?}: {all:?}");
+        let told = |c: &&Checked| c.unreadable.is_some() && c.place.ends_with(&file);
+        assert_eq!(all.iter().filter(told).count(), 1, "{kind:?}: {all:?}");
+        assert!(report.unreadable >= 1);
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let out: Arc<dyn Storage> = Arc::new(SimStorage::new());
+        let refused = salvage(&storage, "c", &out, "c.snapshot", 1).expect_err("it may be sound");
+        assert!(refused.is_unreadable(), "{refused}");
+        assert!(out.list().expect("lists").is_empty(), "nothing is written");
+    }
+}
+
 /// Two collections whose points are in their logs alone, in a directory.
 fn logged(name: &str) -> Directory {
     let directory = Directory::new(name);
