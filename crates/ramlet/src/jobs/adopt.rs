@@ -135,7 +135,9 @@ pub fn adopt(core: &Core, offered: &Manifest) -> Result<bool> {
     let result = adopt_all(core, offered);
     if !matches!(result, Ok(false)) {
         let kind = Job::Adopt as usize;
-        core.shared.watch.job_done(begun, kind, &core.id, result.is_err());
+        core.shared
+            .watch
+            .job_done(begun, kind, (&core.id, core.name()), result.is_err());
     }
     result
 }
@@ -212,7 +214,7 @@ fn adopt_all(core: &Core, offered: &Manifest) -> Result<bool> {
     commit(core, &mut writer, segments, applied_lsn, None)?;
     core.publish(&writer);
     drop(writer);
-    tracing::info!(collection = %core.id, rows, before, after, "segments of another node took over");
+    tracing::info!(collection = core.name(), directory = %core.id, rows, before, after, "segments of another node took over");
     drop((own, now, taken));
     if let Some(kept) = kept {
         for view in &new {

@@ -368,7 +368,7 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
     if !matches!(result, Ok(false)) {
         core.shared
             .watch
-            .job_done(begun, job as usize, &core.id, result.is_err());
+            .job_done(begun, job as usize, (&core.id, core.name()), result.is_err());
     }
     if job == Job::Upkeep {
         core.backoff.note(job, &result);
@@ -378,7 +378,7 @@ fn try_job(core: &Core, job: Job, act: impl FnOnce(&Core) -> Result<bool>) -> bo
     };
     let expected = [ErrorKind::WritesStopped, ErrorKind::Closed].contains(&e.kind());
     if let (Some(times), false) = (core.backoff.failures_to_log(job), expected || core.is_dropped()) {
-        tracing::error!(collection = %core.id, error = %e, times, "a background job failed");
+        tracing::error!(collection = core.name(), directory = %core.id, error = %e, times, "a background job failed");
     }
     false
 }
@@ -405,7 +405,7 @@ fn hand_over(core: &Core) -> bool {
     core.publish(&writer);
     drop(writer);
     if let Err(e) = &frozen {
-        tracing::warn!(collection = %core.id, error = %e, "a write buffer could not be frozen");
+        tracing::warn!(collection = core.name(), directory = %core.id, error = %e, "a write buffer could not be frozen");
     }
     frozen.is_ok()
 }
@@ -435,7 +435,7 @@ pub fn flush_largest(shared: &Shared) -> Result<bool> {
             Err(e) if e.is_shortage() => return Err(e),
             // That is its own matter, and no reason to leave others closed; another one may have something as well.
             Err(e) => {
-                tracing::error!(collection = %core.id, error = %e, "a write buffer could not be flushed")
+                tracing::error!(collection = core.name(), directory = %core.id, error = %e, "a write buffer could not be flushed")
             }
         }
     }

@@ -53,13 +53,15 @@ fn flush(core: &Core, own: &mut MergeFlush) -> bool {
     });
     core.flushed.notify_all();
     if let Err(error) = flushed {
-        tracing::debug!(collection = %core.id, %error, "a memtable waits for the end of a merge");
+        tracing::debug!(collection = core.name(), directory = %core.id, %error, "a memtable waits for the end of a merge");
         return false;
     }
     core.backoff.note(Job::Flush, &Ok(true));
     core.shared.note_flush(&core.id, &Ok(()));
     let kind = Job::Flush as usize;
-    core.shared.watch.job_done(begun, kind, &core.id, false);
+    core.shared
+        .watch
+        .job_done(begun, kind, (&core.id, core.name()), false);
     true
 }
 

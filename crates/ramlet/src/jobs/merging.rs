@@ -559,7 +559,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
     };
     let rows = Merged(&sources).rows();
     let shown = |view: &SegmentView| (view.segment.id(), u64::from(view.live()));
-    tracing::info!(collection = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are rewritten");
+    tracing::info!(collection = core.name(), directory = %core.id, segments = sources.len(), rows, kind = ?kind, "a job begins: segments are rewritten");
     let progress = core.progress.begin(id, kind, sources.iter().map(shown).collect());
     let merged = match rows {
         0 => None,

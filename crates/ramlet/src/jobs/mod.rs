@@ -484,7 +484,7 @@ pub fn rebuild_text_index(core: &Core) -> Result<bool> {
     let Some((path, index)) = old else {
         return Ok(false);
     };
-    tracing::info!(collection = %core.id, field = path, "rebuilding a text index: its analysis has another revision");
+    tracing::info!(collection = core.name(), directory = %core.id, field = path, "rebuilding a text index: its analysis has another revision");
     create_field_index(core, &path, index, None).map(|()| true)
 }
 

@@ -130,7 +130,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
         let thought = trial.thought;
         let of = |found: &[f64]| mean_and_error(found.iter().copied()).0;
         tracing::info!(
-            collection = %core.id,
+            collection = core.name(), directory = %core.id,
             segment = view.segment.id(),
             queries = before.users.len(),
             recall = of(&before.users),
@@ -158,7 +158,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                     false => (thought, before),
                 };
                 tracing::info!(
-                    collection = %core.id,
+                    collection = core.name(), directory = %core.id,
                     segment = view.segment.id(),
                     recall = found.mean(),
                     lost,
@@ -177,7 +177,7 @@ pub fn recalibrate(core: &Core) -> Result<bool> {
                 let fitted = segment.vector(slot).unwrap_or(column);
                 let (lost, found) = trial.find(fitted, LOST_BY_QUERIES)?;
                 tracing::info!(
-                    collection = %core.id,
+                    collection = core.name(), directory = %core.id,
                     segment = segment.id(),
                     recall_before = before.mean(),
                     recall = found.mean(),

@@ -73,7 +73,7 @@ impl Watch {
         self.clock.get().map(|clock| clock())
     }
 
-    /// A group that was begun then is in the log of a collection.
+    /// A group that was begun then is in the log of a collection of this name.
     pub(crate) fn synced(&self, begun: Option<u64>, collection: &str) {
         let (Some(begun), Some(now)) = (begun, self.now()) else {
             return;
@@ -107,8 +107,14 @@ impl Watch {
         (of(&self.stalls.0), of(&self.stalls.1))
     }
 
-    /// A job of a collection that was begun then is over.
-    pub(crate) fn job_done(&self, begun: Option<u64>, kind: usize, collection: &str, failed: bool) {
+    /// A job of a collection that was begun then is over. The collection is its id and its name.
+    pub(crate) fn job_done(
+        &self,
+        begun: Option<u64>,
+        kind: usize,
+        (id, collection): (&str, &str),
+        failed: bool,
+    ) {
         let (Some(begun), Some(now)) = (begun, self.now()) else {
             return;
         };
@@ -123,7 +129,7 @@ impl Watch {
         }
         jobs.0.push_back(JobDone {
             kind: JOB_KINDS[kind],
-            collection: collection.to_owned(),
+            collection: id.to_owned(),
             ended_ns: now,
             took_ns: took,
             failed,
@@ -162,7 +168,7 @@ mod tests {
     fn nothing_is_timed_without_a_clock() {
         let watch = Watch::default();
         watch.synced(watch.now(), "1");
-        watch.job_done(watch.now(), 1, "1", false);
+        watch.job_done(watch.now(), 1, ("1", "one"), false);
         assert_eq!((watch.syncs(), watch.jobs().len()), (SyncTimes::default(), 0));
     }
 
@@ -185,7 +191,7 @@ mod tests {
         );
         assert_eq!(syncs.buckets[4], 3, "above 0.8 ms, at most 1.6 ms");
         for n in 0..JOBS_KEPT + 5 {
-            watch.job_done(watch.now(), 2, &n.to_string(), n == 0);
+            watch.job_done(watch.now(), 2, (&n.to_string(), "one"), n == 0);
         }
         let jobs = watch.jobs();
         assert_eq!(

@@ -162,6 +162,7 @@ fn assemble(
     let view = ArcSwap::from_pointee(writer.view());
     Ok(Core {
         id: parts.id,
+        called: Default::default(),
         file_context: parts.file_context,
         shared: parts.shared,
         updates: parts.updates,

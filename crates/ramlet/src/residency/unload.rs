@@ -188,7 +188,7 @@ fn note_end(collection: &Collection) -> bool {
         let mut writer = core.writer();
         let noted = writer.note_durable(core.file_context.storage.as_ref());
         if let Err(error) = &noted {
-            tracing::warn!(collection = %core.id, %error, "the end of the log was not recorded in the manifest");
+            tracing::warn!(collection = core.name(), directory = %core.id, %error, "the end of the log was not recorded in the manifest");
         }
         writer.stopped.is_none()
     })

@@ -102,6 +102,8 @@ pub struct Queue {
 pub struct Core {
     /// Directory name: generated, never the user's.
     pub id: String,
+    /// The collection's name, once one leads here: for the log.
+    pub called: OnceLock<String>,
     pub file_context: FileContext,
     pub shared: Arc<Shared>,
     /// RAM of updates in the queue.
@@ -139,6 +141,17 @@ pub struct Core {
 }
 
 impl Core {
+    /// A name leads to it, or to the collection that it is a shard of.
+    pub fn with_name(self, name: &str) -> Core {
+        let _ = self.called.set(name.to_owned());
+        self
+    }
+
+    /// Its name where it has one, else its directory's.
+    pub fn name(&self) -> &str {
+        self.called.get().unwrap_or(&self.id)
+    }
+
     pub fn writer(&self) -> MutexGuard<'_, Writer> {
         self.or_stopped(self.writer.lock())
     }
@@ -176,7 +189,7 @@ impl Core {
             if mutants::is("panic-passed-over") {
                 return Err(panic);
             }
-            tracing::error!(collection = %self.id, error = %panic, "nothing more is written to a collection until a restart");
+            tracing::error!(collection = self.name(), directory = %self.id, error = %panic, "nothing more is written to a collection until a restart");
             let mut writer = self.writer();
             // More than what the lock tells.
             writer.stopped = None;
@@ -198,7 +211,7 @@ impl Core {
             }
         });
         if let Err(e) = noted {
-            tracing::warn!(collection = %self.id, error = %e, "the end of the log was not recorded in the manifest");
+            tracing::warn!(collection = self.name(), directory = %self.id, error = %e, "the end of the log was not recorded in the manifest");
         }
     }
 
@@ -214,7 +227,7 @@ impl Core {
         let _ = self.gave_way.set(Error::new(ErrorKind::CollectionClosed, what));
         writer.let_go();
         self.view.store(Arc::new(writer.view()));
-        tracing::warn!(collection = %self.id, "a collection whose writes have stopped can't be read any more: others need the memory of its newest points");
+        tracing::warn!(collection = self.name(), directory = %self.id, "a collection whose writes have stopped can't be read any more: others need the memory of its newest points");
     }
 
     /// Shows readers the writer's state. Not after a failure: a group may be applied in part, and stays unseen.

@@ -60,7 +60,7 @@ impl Drop for Adoption {
             Ok(())
         });
         if let Err(error) = cleaned {
-            tracing::debug!(collection = %self.core.id, %error, "what was brought of another node is removed at the next start");
+            tracing::debug!(collection = self.core.name(), directory = %self.core.id, %error, "what was brought of another node is removed at the next start");
         }
     }
 }

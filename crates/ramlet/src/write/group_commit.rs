@@ -342,7 +342,7 @@ impl<'a> Turn<'a> {
             log.kept(committed.is_ok());
         }
         let lsn = committed?;
-        core.shared.watch.synced(begun, &core.id);
+        core.shared.watch.synced(begun, core.name());
         // From here on the group is durable: where it can't be applied, memory and log disagree until a restart.
         let (mut writer, applied) = apply_group(core, writer, group.bytes(), self.lookup);
         applied.map_err(|e| writer.stop(e))?;
@@ -350,7 +350,7 @@ impl<'a> Turn<'a> {
         core.publish(&writer);
         if let Err(e) = freeze_if_full(core, &mut writer) {
             // The group is in; the next one meets whatever it was.
-            tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be frozen");
+            tracing::warn!(collection = core.name(), directory = %core.id, error = %e, "a full write buffer could not be frozen");
         }
         Ok(())
     }
@@ -385,7 +385,7 @@ pub fn apply_followed(core: &Core, lsn: u64, group: &[u8], lookup: &mut Lookup) 
     writer.applied_lsn = lsn;
     core.publish(&writer);
     if let Err(e) = freeze_if_full(core, &mut writer) {
-        tracing::warn!(collection = %core.id, error = %e, "a full write buffer could not be frozen");
+        tracing::warn!(collection = core.name(), directory = %core.id, error = %e, "a full write buffer could not be frozen");
     }
     Ok(Followed::Applied)
 }
