@@ -58,10 +58,11 @@ const COST: Coefficients = Coefficients {
 
 const FETCHED_ROWS: f64 = 1e6;
 
-/// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON, the client's included.
+/// Nanoseconds of one core for a request of a server over HTTP, beside its search, and for each number of its vector as JSON, the client's included. The first is
+/// the same on machines whose codes differ by half: system calls and waking up.
 ///
 /// Source: records/2026-11-25-epyc-2core/front-cpu-2.txt, where each connection has a request at a time; 20,000 rows of 384 and 1,536 dimensions that
-/// lie in RAM, records/2026-11-30-epyc-2core/small-wide.txt.
+/// lie in RAM, records/2026-11-30-epyc-2core/small-wide.txt; 3,000 and 60,000 of 32, below-threshold.txt beside it.
 const REQUEST: f64 = 50_000.0;
 const REQUEST_NUMBER: f64 = 120.0;
 
@@ -139,7 +140,7 @@ pub fn speed(
     let woken = if work == Work::Graph { WAKE_OF_MANY } else { 1.0 };
     let wake = (disk.cpu_us_depth1 - disk.cpu_us_depth64).max(0.0) * reading.rounds * woken;
     let request_us = match over_http {
-        true => (REQUEST + REQUEST_NUMBER * spec.dims as f64) * slower(machine) / 1000.0,
+        true => (REQUEST + REQUEST_NUMBER * spec.dims as f64 * slower(machine)) / 1000.0,
         false => 0.0,
     };
     let cpu_us = compute_us(spec, machine, work, counts) + request_us + wake + disk.cpu_us_depth64 * load;
