@@ -36,6 +36,8 @@ DIMS = [32, 100, 384, 768, 1_024, 1_536, 4_096]
 MEMORY = [16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 135, 192, 256, 384, 512]
 ELEMENTS = {"f32": ("float32", 4), "f16": ("float16", 2), "u8": ("uint8", 1)}
 SLOWER = 0.85
+# Exact answers have at least so much of an index's speed.
+EXACT = 0.5
 CONNECTIONS = 16
 # What lies in the write buffer yet.
 LAST_SEGMENT = 1_000_000
@@ -193,14 +195,16 @@ class Cell:
 
 
 def slower_with_more(cells):
-    """Pairs of neighbouring budgets where the larger one searches more slowly, though not less exactly."""
+    """Pairs of neighbouring budgets where the larger one searches more slowly, and doesn't compare all vectors where the other has an index."""
     found, last = [], {}
     for cell in sorted(cells, key=lambda c: (c.points, c.dims, c.element, c.memory)):
         if "qps" not in cell.figures:
             continue
         key = (cell.points, cell.dims, cell.element)
         before = last.get(key)
-        if before and cell.figures["qps"][1] < SLOWER * before.figures["qps"][1]:
+        becomes_exact = before and before.figures["index"] != "flat" and cell.figures["index"] == "flat"
+        least = EXACT if becomes_exact else SLOWER
+        if before and cell.figures["qps"][1] < least * before.figures["qps"][1]:
             found.append(f"{cell}: {cell.figures['qps'][1]} queries/s, {before.figures['qps'][1]} with {before.memory} MB")
         last[key] = cell
     return found

@@ -27,7 +27,7 @@ use crate::read::scroll;
 use crate::read::view::View;
 use crate::recall::monitor::{MeasuredRecall, RecallMonitor, Sample};
 use crate::request::*;
-use crate::schema::{PayloadField, Schema, Slots, VectorField};
+use crate::schema::{PayloadField, Schema, Slots, VectorField, called};
 use crate::segment::field_rows;
 use crate::sharding::{
     JoinedWrites, Shard, ShardInfo, ShardKey, ShardSelection, ShardSet, each_once, is_once, no_shard,

@@ -225,15 +225,13 @@ fn freeze_paid(core: &Core) -> bool {
     freeze_if(core, jobs::memtable_index_is_amortised)
 }
 
-/// Whether the rows in the memtable alone reach the threshold that was set for an index, and are not too few beside the
-/// segments, which are merged with what becomes one. Without a threshold the memtable's own size decides.
+/// Whether the rows in the memtable alone are enough for an index, and are not too few beside the segments, which are merged with what becomes one.
 pub fn awaits_index(writer: &Writer) -> bool {
-    let Some(threshold @ 1..) = writer.config.indexing_threshold else {
-        return false;
-    };
+    let threshold = jobs::indexing_threshold(&writer.config);
     let rows = u64::from(writer.active.live());
     let stored: u64 = writer.segments.iter().map(|view| u64::from(view.live())).sum();
-    let reaches = |vector: &VectorField| vector.kb(rows) >= threshold as u64;
+    // They are in RAM here.
+    let reaches = |vector: &VectorField| threshold.wants(vector, rows, u64::MAX);
     rows > 0 && rows >= stored / FLUSH_SHARE && writer.schema.vectors.iter().any(reaches)
 }
 

@@ -16,6 +16,7 @@ use crate::jobs::backoff::Job;
 use crate::jobs::{flush_with, is_crowded, maintenance};
 use crate::limits::{BACKGROUND_READS, JOB_SCRATCH_MIN};
 use crate::read::lookup::Lookup;
+use crate::segment::IndexingThreshold;
 use crate::state::core::Core;
 use crate::state::shared::{JobArena, MergeFlush, Shared};
 use crate::write::writer::Writer;
@@ -47,7 +48,7 @@ fn flush(core: &Core, own: &mut MergeFlush) -> bool {
     let begun = core.shared.watch.now();
     let flushed = core.guarded(|| {
         let (arena, _held) = arena_of(own, core)?;
-        let flushed = flush_with(core, arena, Some(0));
+        let flushed = flush_with(core, arena, Some(IndexingThreshold::Never));
         arena.put_back();
         flushed
     });

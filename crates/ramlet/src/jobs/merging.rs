@@ -7,8 +7,8 @@ use ramlet_format::component::Component;
 
 use super::cache_fill::{fill, is_warm, kept_whole};
 use super::{
-    Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, is_crowded, take_segment_id,
-    threshold_kb,
+    Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, indexing_threshold,
+    is_crowded, take_segment_id,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::backoff::Job;
@@ -23,11 +23,20 @@ use crate::recovery::manifest_store;
 use crate::schema::VectorField;
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{
-    Merged, Numbers, RowSource, Segment, SegmentView, VectorColumn, becomes_graph, refused_index,
+    IndexingThreshold, Merged, Numbers, RowSource, Segment, SegmentView, VectorColumn, becomes_graph,
+    refused_index,
 };
 use crate::state::core::Core;
 use crate::state::shared::JobArena;
 use crate::write::writer::Writer;
+
+/// Of rows for which searches have paid an index, or that had one.
+const ANY_ROWS: IndexingThreshold = IndexingThreshold::Kb(1);
+
+/// Whether segments ever get an index.
+fn may_index(writer: &Writer) -> bool {
+    indexing_threshold(&writer.config) != IndexingThreshold::Never
+}
 
 /// Tells which segments may be merged: where one isn't to be had, the next is asked about.
 type May<'a> = &'a dyn Fn(&[SegmentView]) -> bool;
@@ -80,8 +89,7 @@ fn is_dead(view: &SegmentView) -> bool {
 fn becomes_graph_unasked(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
     let rows = views.iter().map(|view| view.live()).fold(0, u32::saturating_add);
     let mut vectors = writer.schema.vectors.iter();
-    threshold_kb(&writer.config) > 0
-        && vectors.any(|vector| becomes_graph(vector, rows, &core.file_context) == Some(false))
+    may_index(writer) && vectors.any(|vector| becomes_graph(vector, rows, &core.file_context) == Some(false))
 }
 
 /// Whether a segment has an index of a vector for which a graph was asked. Merged with others, while there is more to do, rows
@@ -99,11 +107,16 @@ fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> 
 /// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
 /// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
 fn lacks_index(core: &Core, writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
-    would_be_indexed(core, view, vector, threshold_kb(&writer.config))
+    would_be_indexed(core, view, vector, indexing_threshold(&writer.config))
 }
 
 /// Whether a vector that is searched flat would get an index with such a threshold.
-fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, threshold: u64) -> bool {
+fn would_be_indexed(
+    core: &Core,
+    view: &SegmentView,
+    vector: &VectorField,
+    threshold: IndexingThreshold,
+) -> bool {
     let column = view
         .segment
         .vector(vector.slot)
@@ -114,9 +127,8 @@ fn would_be_indexed(core: &Core, view: &SegmentView, vector: &VectorField, thres
             .map_or(u64::from(view.segment.rows()), |p| p.len())
     });
     let rows = rows.saturating_sub(u64::from(view.deletes.len()));
-    threshold > 0
-        && rows * vector.row_bytes() as u64 / 1024 >= threshold
-        && !is_refused(core, view, vector.slot)
+    let most = core.file_context.caches.consumer.cap();
+    threshold.wants(vector, rows, most) && !is_refused(core, view, vector.slot)
 }
 
 /// Whether an index was refused for want of memory that isn't there now either, or was tried again in vain.
@@ -156,7 +168,7 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let most = core.file_context.caches.consumer.cap();
     let all = || core.view.load().points();
-    threshold_kb(&writer.config) > 0
+    may_index(writer)
         && !view.segment.rebuild_was_refused()
         && !core.backoff.is_in_backoff(Job::Index)
         && writer.schema.vectors.iter().any(|vector| {
@@ -275,13 +287,13 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
         && index_is_amortised(writer, rows, spent)
         && views.iter().any(|view| {
             let mut vectors = writer.schema.vectors.iter();
-            vectors.any(|vector| would_be_indexed(core, view, vector, 1))
+            vectors.any(|vector| would_be_indexed(core, view, vector, ANY_ROWS))
         })
 }
 
 /// Whether so much, spent on so many rows, is what an index for them takes. Without indexes, as with a threshold of 0, nothing is.
 fn index_is_amortised(writer: &Writer, rows: u64, spent: u64) -> bool {
-    threshold_kb(&writer.config) > 0 && spent >= rows * MERGE_COST
+    may_index(writer) && spent >= rows * MERGE_COST
 }
 
 /// Whether searches have spent as much on the rows of the memtable as it takes to give them an index, with the small
@@ -297,7 +309,7 @@ pub fn memtable_index_is_amortised(writer: &Writer) -> bool {
     let beside = all - rows(largest);
     let pays = || beside >= EARLY_INDEX_MEMTABLE_ROWS && index_is_amortised(writer, beside, spent);
     let full_merge_is_amortised =
-        || threshold_kb(&writer.config) > 0 && spent >= all.saturating_mul(merge_cost_beside(largest));
+        || may_index(writer) && spent >= all.saturating_mul(merge_cost_beside(largest));
     in_memtable > 0 && has_index(&writer.segments) && (pays() || full_merge_is_amortised())
 }
 
@@ -521,11 +533,11 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             return Ok(false);
         }
         let threshold = match &sources[..] {
-            some if core.builds_elsewhere() && !some.iter().any(is_indexed) => 0,
-            some if has_index(&writer.segments) && earns_an_index(core, &writer, some) => 1,
+            some if core.builds_elsewhere() && !some.iter().any(is_indexed) => IndexingThreshold::Never,
+            some if has_index(&writer.segments) && earns_an_index(core, &writer, some) => ANY_ROWS,
             // With more rows they have no less use for one.
-            some if threshold_kb(&writer.config) > 0 && some.iter().any(is_indexed) => 1,
-            _ => threshold_kb(&writer.config),
+            some if may_index(&writer) && some.iter().any(is_indexed) => ANY_ROWS,
+            _ => indexing_threshold(&writer.config),
         };
         // What comes of it may be worse than what is there, or no better.
         let on_trial = match &sources[..] {
@@ -543,7 +555,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             _ => false,
         };
         let kind = match &sources[..] {
-            [one] if lacks_any_index(core, &writer, one) || threshold == 1 => JobKind::Index,
+            [one] if lacks_any_index(core, &writer, one) || threshold == ANY_ROWS => JobKind::Index,
             [_] => JobKind::Rewrite,
             _ => JobKind::Merge,
         };
@@ -566,7 +578,7 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
         _ => {
             let wanted = Wanted {
                 schema: &schema,
-                threshold_kb: threshold,
+                threshold,
                 graphs,
             };
             let _merging = core.shared.merging();

@@ -32,13 +32,13 @@ use crate::error::{Error, Result};
 use crate::faults::mutants;
 use crate::jobs::backoff::Job as Kind;
 use crate::jobs::cancellation::{CancellableStorage, ROWS_BETWEEN_LOOKS, check_wanted};
-use crate::limits::{INDEXING_THRESHOLD_KB, JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
+use crate::limits::{JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
 use crate::recovery::manifest_store;
 use crate::schema::{PayloadField, Schema, Slots};
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{
-    ByTenant, FieldSorters, Job, Numbers, RowSource, RowsByNumber, Segment, SegmentView, TextBuilders,
-    becomes_graph, build, note_field_rows, of_field,
+    ByTenant, FieldSorters, IndexingThreshold, Job, Numbers, RowSource, RowsByNumber, Segment, SegmentView,
+    TextBuilders, becomes_graph, build, note_field_rows, of_field,
 };
 use crate::state::core::Core;
 use crate::state::shared::{JobArena, RunningJob};
@@ -141,7 +141,7 @@ pub fn flush(core: &Core) -> Result<()> {
     while let Ok(true) = merge(core, Moment::Crowded) {}
     let frozen = core.writer().frozen.as_ref().map(|f| f.memtable.bytes());
     // Where another node builds, an index of these rows comes from there.
-    let threshold = core.builds_elsewhere().then_some(0);
+    let threshold = core.builds_elsewhere().then_some(IndexingThreshold::Never);
     let result = begin_writing(core, frozen.unwrap_or(0))
         .and_then(|mut arena| flush_with(core, &mut arena, threshold));
     core.backoff.note(Kind::Flush, &result.clone().map(|()| true));
@@ -153,7 +153,7 @@ pub fn flush(core: &Core) -> Result<()> {
 }
 
 /// `threshold`: another one than that of the collection.
-fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Result<()> {
+fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<IndexingThreshold>) -> Result<()> {
     let (source, applied_lsn, id, schema, threshold) = {
         let mut writer = core.writer();
         writer.check_writable()?;
@@ -166,7 +166,7 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Resu
             applied_lsn,
             take_segment_id(core, &mut writer),
             writer.schema.clone(),
-            threshold.unwrap_or_else(|| threshold_kb(&writer.config)),
+            threshold.unwrap_or_else(|| indexing_threshold(&writer.config)),
         )
     };
     let segment = match source.rows() {
@@ -174,7 +174,7 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<u64>) -> Resu
         _ => {
             let wanted = Wanted {
                 schema: &schema,
-                threshold_kb: threshold,
+                threshold,
                 graphs: false,
             };
             Some(build_segment(core, arena, id, &source, wanted)?)
@@ -256,7 +256,7 @@ fn take_segment_id(core: &Core, writer: &mut Writer) -> u64 {
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     schema: &'a Schema,
-    threshold_kb: u64,
+    threshold: IndexingThreshold,
     /// Whether graphs that were asked for are built, or left to an idle moment.
     graphs: bool,
 }
@@ -270,7 +270,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         }),
         schema: wanted.schema,
         collection_rows: core.view.load().points(),
-        indexing_threshold_kb: wanted.threshold_kb,
+        indexing_threshold: wanted.threshold,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
         has_less_scratch: arena.has_less_scratch,
@@ -322,9 +322,9 @@ fn build_by_tenant(
     Ok((entry, Some(by_tenant.into_numbers())))
 }
 
-/// kB of vectors from which a segment gets an approximate index.
-pub fn threshold_kb(config: &CollectionConfig) -> u64 {
-    config.indexing_threshold.unwrap_or(INDEXING_THRESHOLD_KB) as u64
+/// From how many rows on segments of a collection get an index.
+pub fn indexing_threshold(config: &CollectionConfig) -> IndexingThreshold {
+    IndexingThreshold::of(config.indexing_threshold)
 }
 
 /// Makes `segments` (and new settings, if given) the state, on disk and for the writer; the caller publishes it to readers.
@@ -518,7 +518,7 @@ fn build_field_files(
     for view in segments {
         let without = Wanted {
             schema,
-            threshold_kb: 0,
+            threshold: IndexingThreshold::Never,
             graphs: false,
         };
         let mut job = job_of(core, arena, without);

@@ -10,10 +10,10 @@ use super::machine::Machine;
 use super::outcome::{ComponentPlan, IndexKind, Layout, Outcome, Place};
 use super::room::Memory;
 use super::spec::{Ids, IndexWish, Spec, Wish};
-use crate::limits::{FILL_SCRATCH, INDEXING_THRESHOLD_KB};
+use crate::limits::FILL_SCRATCH;
 use crate::schema::{VectorField, metric};
 use crate::segment::layout;
-use crate::segment::layout::{Kind, Room, Rows};
+use crate::segment::layout::{IndexingThreshold, Kind, Room, Rows};
 
 /// Caches take memory in pieces of this.
 const ONE_BIT: &str = "1-bit codes";
@@ -107,6 +107,7 @@ pub fn turns(spec: &Spec, machine: &Machine, memory: &Memory) -> Vec<u64> {
         .map(|bytes| memory.least_for(*bytes, cores))
         .collect();
     turns.push(memory.least(|memory| memory.indexes(&spec.vector(), spec.points, cores)));
+    turns.push(memory.least_for(layout::compared_bytes(&spec.vector(), spec.points), cores));
     if spec.index == IndexWish::Auto {
         turns.push(memory.least(|memory| memory.builds_graph(bytes::graph_scratch(spec), cores)));
         turns.push(memory.least(|memory| {
@@ -136,6 +137,8 @@ fn id_places(spec: &Spec) -> &'static [bool] {
 
 /// What a build writes that depends on the memory it is made in.
 struct Built {
+    /// No index: all rows are compared.
+    flat: bool,
     graph: bool,
     clusters: u64,
     /// Of these; the others are parts of them.
@@ -155,16 +158,18 @@ impl Built {
             centroids: memory.centroids_room(rows.into(), machine.cores),
             disk_free: u64::MAX,
         };
+        let flat = is_flat(spec, room);
         let graph = layout::kind(&vector, rows, &there) == Kind::Graph;
         let there = Room {
             scratch: memory.scratch_of_clusters(machine.cores),
             ..there
         };
-        let clusters = match graph {
+        let clusters = match graph || flat {
             true => 0,
             false => layout::clusters(&vector, rows, &there).ok()?.into(),
         };
         Some(Built {
+            flat,
             graph,
             clusters,
             trained: trained_of(clusters, there.scratch, vector.metric, vector.dim),
@@ -178,6 +183,7 @@ impl Built {
         let (vector, rows) = (spec.vector(), spec.segment_rows());
         let graph = spec.index != IndexWish::Ivf && vector.metric.has_codes();
         let built = |graph: bool, codes| Built {
+            flat: false,
             graph,
             clusters: clusters_wanted(spec.points),
             trained: clusters_wanted(spec.points),
@@ -190,6 +196,13 @@ impl Built {
             .map(|subquantizers| layout::room_with_ids(vector.dim as u64, rows.into(), subquantizers));
         let rooms = [0, u64::MAX].into_iter().chain(rooms);
         all.extend(rooms.map(|room| built(false, codes_of(&vector, rows, room))));
+        if is_flat(spec, u64::MAX) {
+            let flat = Built {
+                flat: true,
+                ..built(false, Vec::new())
+            };
+            all.push(flat);
+        }
         all
     }
 
@@ -221,6 +234,12 @@ impl Built {
     }
 }
 
+/// Whether so few points get no index where so many bytes may be cached.
+fn is_flat(spec: &Spec, room: u64) -> bool {
+    let is_indexed = || IndexingThreshold::Unset.wants(&spec.vector(), spec.segment_rows().into(), room);
+    spec.index == IndexWish::Auto && !is_indexed()
+}
+
 fn codes_of(vector: &VectorField, rows: u32, room: u64) -> Vec<CodeKind> {
     let codes = layout::codes(vector, Rows::alone(rows), room).into_iter();
     codes.map(|(_, kind)| kind).collect()
@@ -228,9 +247,8 @@ fn codes_of(vector: &VectorField, rows: u32, room: u64) -> Vec<CodeKind> {
 
 /// The levels of what was built, the best first, as far as the wishes allow.
 fn shapes(spec: &Spec, built: &Built) -> Vec<Shape> {
-    let flat = spec.points * spec.row_bytes() / 1024 < INDEXING_THRESHOLD_KB as u64;
     let mut shapes = Vec::new();
-    if flat && spec.index == IndexWish::Auto {
+    if built.flat {
         shapes.extend([Place::Ram, Place::Disk].map(|place| flat_shape(spec, place)));
     } else {
         // One of the two is built, not both.

@@ -192,8 +192,8 @@ fn build_vectors(
             _ => Ok(None),
         };
     }
-    let kb = rows * vector.row_bytes() as u64 / 1024;
-    let wanted = job.indexing_threshold_kb > 0 && kb >= job.indexing_threshold_kb;
+    let most = job.file_context.caches.consumer.cap();
+    let wanted = job.indexing_threshold.wants(vector, rows, most);
     let waits = !job.graphs && becomes_graph(vector, rows as u32, job.file_context) == Some(true);
     let index = wanted && !waits;
     let lack = match index {
@@ -308,11 +308,11 @@ fn build_parts(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let threshold = job.indexing_threshold_kb;
+    let most = job.file_context.caches.consumer.cap();
     let Ok(parts) = u32::try_from(starts.parts) else {
         return Ok(None);
     };
-    if threshold == 0 || vector.kb(starts.parts) < threshold {
+    if !job.indexing_threshold.wants(vector, starts.parts, most) {
         return Ok(None);
     }
     // A graph has its vectors in its nodes, and these have a limit; parts are found by clusters.

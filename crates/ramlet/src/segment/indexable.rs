@@ -6,7 +6,7 @@ use ramlet_memory::{BudgetTable, size, size_up};
 use super::files::FileContext;
 use super::indexes::graph_held_bytes;
 use super::layout;
-use super::layout::{Room, Rows, may_become_graph};
+use super::layout::{IndexingThreshold, Room, Rows, may_become_graph};
 use crate::error::{Error, ErrorKind};
 use crate::limits::INDEXING_THRESHOLD_KB;
 use crate::schema::{Schema, VectorField, called};
@@ -38,7 +38,7 @@ impl PointsMost {
     /// What whoever adds more is told.
     pub fn refusal(&self) -> Error {
         let what = format!(
-            "the build of an index of vector '{}' would have to borrow {}, at most {} are there in this budget: so few that \
+            "the build of an index of {} would have to borrow {}, at most {} are there in this budget: so few that \
              searches compare them one by one, {} points, are all that may be here. Waiting doesn't help: start with a larger --memory",
             called(&self.vector),
             size_up(self.needed_bytes),
@@ -74,8 +74,13 @@ impl Means {
     }
 
     /// The fewest of any vector that isn't compared row by row on purpose; `None`: every index can be built.
-    pub fn points_most(&self, schema: &Schema, threshold_kb: u64) -> Option<PointsMost> {
-        let dense = |vector: &&VectorField| threshold_kb > 0 && vector.fixed_bytes().is_some();
+    pub fn points_most(&self, schema: &Schema, threshold: IndexingThreshold) -> Option<PointsMost> {
+        let threshold_kb = match threshold {
+            IndexingThreshold::Never => return None,
+            IndexingThreshold::Kb(kb) => kb,
+            IndexingThreshold::Unset => 0,
+        };
+        let dense = |vector: &&VectorField| vector.fixed_bytes().is_some();
         let vectors = schema.vectors.iter().filter(dense);
         let each = vectors.filter_map(|vector| self.points_most_of(vector, threshold_kb));
         each.min_by_key(|most| most.points)

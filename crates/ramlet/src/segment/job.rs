@@ -6,6 +6,7 @@ use ramlet_index::IndexScratch;
 use ramlet_io::{IoContext, Storage};
 
 use super::files::FileContext;
+use super::layout::IndexingThreshold;
 use crate::jobs::progress::JobUnderWay;
 use crate::schema::Schema;
 
@@ -17,8 +18,7 @@ pub struct Job<'a> {
     pub schema: &'a Schema,
     /// Points of the collection.
     pub collection_rows: u64,
-    /// kB of vectors from which a segment gets an approximate index; 0: never.
-    pub indexing_threshold_kb: u64,
+    pub indexing_threshold: IndexingThreshold,
     /// Whether graphs that were asked for are built. Else their vectors have no index yet.
     pub graphs: bool,
     /// Hears how far index builds are.

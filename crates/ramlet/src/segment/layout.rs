@@ -6,6 +6,7 @@ use ramlet_index::graph::{self, bytes_for, degree_for};
 use ramlet_index::{CodeKind, Metric, WIDE, ivf};
 use ramlet_memory::ReclaimableBuf;
 
+use crate::limits::{FILL_SCRATCH, INDEXING_THRESHOLD_KB};
 use crate::schema::{VectorField, VectorKind};
 use crate::settings::{CodeSpec, IndexKind, codes_wanted};
 
@@ -19,6 +20,51 @@ pub struct Room {
     /// Bytes of metadata that centroids may take: as they are searched, and beside scratch while they are built.
     pub centroids: u64,
     pub disk_free: u64,
+}
+
+/// From how many rows on a segment gets an index for a vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexingThreshold {
+    Never,
+    /// kB of vectors, as somebody said.
+    Kb(u64),
+    /// Nobody said.
+    Unset,
+}
+
+/// Rows from which on an index is some times faster than comparing all of them in RAM, however few dimensions they have: 60,000 of 32 have 8,300 queries/s without
+/// and 26,000 with one (records/2026-11-30-epyc-2core/below-threshold.txt).
+const INDEXED_ROWS: u64 = 20_000;
+/// The same where rows aren't in RAM: fewer are a few reads.
+const INDEXED_ROWS_ON_DISK: u64 = 256;
+
+impl IndexingThreshold {
+    pub fn of(setting: Option<usize>) -> IndexingThreshold {
+        match setting {
+            None => IndexingThreshold::Unset,
+            Some(0) => IndexingThreshold::Never,
+            Some(kb) => IndexingThreshold::Kb(kb as u64),
+        }
+    }
+
+    /// Whether so many rows get an index where `most` bytes may be cached. A threshold that was set decides alone. Without one it is also a matter of what comparing all rows costs:
+    /// of many, or of those that each search would read from disk.
+    pub fn wants(self, vector: &VectorField, rows: u64, most: u64) -> bool {
+        match self {
+            IndexingThreshold::Never => false,
+            IndexingThreshold::Kb(kb) => vector.kb(rows) >= kb,
+            IndexingThreshold::Unset => {
+                vector.kb(rows) >= INDEXING_THRESHOLD_KB as u64
+                    || rows >= INDEXED_ROWS
+                    || rows >= INDEXED_ROWS_ON_DISK && compared_bytes(vector, rows) > most
+            }
+        }
+    }
+}
+
+/// Bytes of RAM in which so many rows are all compared without a read: theirs, those of their ids (2.5 a row), and what filling takes.
+pub fn compared_bytes(vector: &VectorField, rows: u64) -> u64 {
+    rows * vector.row_bytes() as u64 + rows * 5 / 2 + FILL_SCRATCH
 }
 
 /// Which index a segment gets for a vector. Another kind of index comes in here, and in `VectorColumn::open`.

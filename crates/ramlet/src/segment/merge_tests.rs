@@ -18,6 +18,7 @@ use super::{Segment, SegmentView};
 use crate::error::Result;
 use crate::memory::eviction::Caches;
 use crate::schema::{Schema, Slots};
+use crate::segment::IndexingThreshold;
 use crate::segment::deletes::DeleteSet;
 use crate::types::{CollectionConfig, FieldIndex, FieldKind, PointId};
 
@@ -89,7 +90,7 @@ impl Bench {
             storage: self.file_context.storage.clone(),
             schema: &self.schema,
             collection_rows: 0,
-            indexing_threshold_kb: 0,
+            indexing_threshold: IndexingThreshold::Never,
             graphs: true,
             scratch_bytes,
             has_less_scratch: false,

@@ -55,6 +55,7 @@ pub use files::{EachRecord, FileContext, RecordsFile};
 pub use indexes::Lack;
 pub(crate) use indexes::becomes_graph;
 pub use job::Job;
+pub use layout::IndexingThreshold;
 pub use names::{SCRATCH_PREFIX, deletes_file, is_ours};
 pub use refusals::refused_index;
 use refusals::{forget_refusal, reconsider_refusals};
@@ -661,13 +662,15 @@ impl Segment {
             .sum()
     }
 
-    /// The first vector that has no index for want of memory, and what there was too little of.
+    /// The first vector that has no index for want of memory, and what there was too little of. Below the collection's threshold rows are as well compared one by one.
     pub fn lacking_index<'s>(&self, schema: &'s Schema) -> Option<(&'s str, Lack)> {
         let mut vectors = schema.vectors.iter();
         vectors.find_map(|vector| {
             let lack = refused_index(&self.entry, vector.slot)?;
             let is_scanned = matches!(self.vector(vector.slot)?.index.kind(), "flat" | "records");
-            is_scanned.then_some((vector.name.as_str(), lack))
+            let is_due =
+                vector.fixed_bytes().is_none() || vector.kb(u64::from(self.rows())) >= schema.indexing_kb;
+            (is_scanned && is_due).then_some((vector.name.as_str(), lack))
         })
     }
 

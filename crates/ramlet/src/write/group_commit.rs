@@ -9,7 +9,7 @@ use ramlet_memory::{Reservation, size, size_up};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::faults::locks::whole;
-use crate::jobs::{maintenance, threshold_kb};
+use crate::jobs::{indexing_threshold, maintenance};
 use crate::limits::{
     DISK_RECHECK_BYTES, GROUP_BYTES_MAX, LOG_BYTES_MAX, MEMTABLE_CHUNK_BYTES, MEMTABLE_ROW_OVERHEAD,
 };
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
         let (operation, memtables, writable, points_most) = {
             let writer = core.writer();
             let means = Means::new(core.shared.scratch_most, &core.file_context);
-            let points_most = means.points_most(&writer.schema, threshold_kb(&writer.config));
+            let points_most = means.points_most(&writer.schema, indexing_threshold(&writer.config));
             (
                 writer.operation,
                 writer.memtables.cap(),

@@ -43,6 +43,7 @@ mod stages;
 mod support;
 mod tenants;
 mod texts;
+mod thresholds;
 mod upkeep;
 mod variety;
 mod watched;

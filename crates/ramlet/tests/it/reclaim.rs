@@ -468,9 +468,9 @@ fn what_is_left_beside_extended_codes_spares_reads() {
         "{piece}, {fewer} of {all}: {:?}",
         filled.pinned()
     );
-    // One index and one effort: what is in RAM doesn't matter.
+    // One index and one effort: what is in RAM doesn't matter to more than three of two hundred hits.
     let (recall, _) = filled.search();
-    assert!((recall - without).abs() <= 0.015, "{recall}, {without} without");
+    assert!((recall - without).abs() < 0.0175, "{recall}, {without} without");
 
     // The first to go, and back when the memory isn't wanted any more.
     let extended = |filled: &Filled| {
