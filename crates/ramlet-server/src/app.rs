@@ -104,7 +104,8 @@ impl App {
         let threads = limits::ASYNC_THREADS.max(options.engine.budget().slots_outside);
         let connections_max = options.connections.max(1);
         let slow_bytes = limits::SLOW_BYTES.min(options.engine.budget().memory_bytes / limits::SLOW_SHARE);
-        let slow = SlowLog::new(options.slow_query, ledger.keeper("slow requests", slow_bytes));
+        let kept = ledger.keeper("slow requests", slow_bytes);
+        let slow = SlowLog::new(options.slow_query, kept.clone());
         let slow_ns = slow
             .threshold()
             .map_or(0, |threshold| threshold.as_nanos() as u64);
@@ -135,7 +136,7 @@ impl App {
             stats: RequestStats::new(ledger.keeper("request counts", limits::COUNTS_BYTES)),
             unindexed: Unindexed::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
             damage: Damage::new(ledger.keeper("issues", limits::ISSUES_BYTES)),
-            refusals: Refusals::default(),
+            refusals: Refusals::new(kept),
             slow,
             read_waits: ReadWaits::default(),
             waits: Waits::default(),

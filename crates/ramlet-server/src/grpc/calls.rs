@@ -133,8 +133,11 @@ fn count(
     // Counts are of what is within a collection.
     let counted = bound.route.path.starts_with("/collections/{collection}/");
     if let Some(e) = failed {
-        app.refusals
-            .note(e.refusal, (e.status, &e.message), (bound.method.path, id));
+        app.refusals.note(
+            e.refusal,
+            (e.status, &e.message),
+            (bound.method.path, id, collection.as_deref()),
+        );
         app.note_damage(collection.as_deref().filter(|_| counted), e);
     }
     let endpoint = Endpoint {

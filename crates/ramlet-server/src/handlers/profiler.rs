@@ -9,7 +9,7 @@ use crate::request::call::Call;
 /// As the API answers without `limit`.
 const LIMIT: usize = 10;
 
-/// Requests, slowest first; beside them, of our own, background jobs that are over and what syncs of the log took.
+/// Requests, slowest first; beside them, of our own, background jobs that are over, what syncs of the log took, and refusals.
 pub async fn slow_requests(call: Call) -> ApiResult<Answer> {
     let query = &call.request.query;
     let limit = query
@@ -35,6 +35,7 @@ pub async fn slow_requests(call: Call) -> ApiResult<Answer> {
         "requests": requests,
         "threshold_seconds": call.app.slow.threshold().map(|t| t.as_secs_f64()),
         "jobs": jobs.collect::<Vec<_>>(),
+        "refusals": call.app.refusals.told(),
         "log_syncs": {
             "count": syncs.count,
             "mean_us": syncs.total_ns.checked_div(syncs.count).unwrap_or(0) / 1_000,

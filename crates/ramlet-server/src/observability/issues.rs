@@ -137,8 +137,11 @@ fn unindexed(collection: &str, met: &FieldUse) -> Issue {
         instance: format!("{collection}/{key}"),
         collection: Some(collection.to_owned()),
         description: format!(
-            "Unindexed field '{key}' might be slowing queries down in collection '{collection}': {} searches read up to {} payloads each",
-            grouped(met.searches),
+            "Unindexed field '{key}' might be slowing queries down in collection '{collection}': {} read up to {} payloads each",
+            match met.searches {
+                1 => "1 search".to_owned(),
+                searches => format!("{} searches", grouped(searches)),
+            },
             grouped(met.payloads_max)
         ),
         solution: match <[Value; 1]>::try_from(solutions) {

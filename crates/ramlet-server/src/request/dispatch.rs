@@ -55,7 +55,7 @@ pub async fn dispatch(route: &'static Route, app: Arc<App>, request: Request) ->
     let of = (start, steps.as_ref(), (&mut body, &written));
     let result = caught(pin!(answer(route, &app, request, of))).await;
     if let Err(e) = &result {
-        let request = (route.path, request_id::text(&id));
+        let request = (route.path, request_id::text(&id), named.as_deref());
         app.refusals.note(e.refusal, (e.status, &e.message), request);
         app.note_damage(named.as_deref().filter(|_| counted), e);
     }
