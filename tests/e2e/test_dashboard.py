@@ -13,6 +13,7 @@ from browser import BROWSER, Page
 from conftest import SELF, client_of
 from harness.divided import Divided
 from harness.server import Server
+from test_jwt import SECRET, only, token
 
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here (apt-get install chromium)")
 FILES = {
@@ -199,6 +200,50 @@ def test_a_link_is_followed_once_the_key_is_there(tmp_path):
             page.run("document.getElementById('key').value = 'secret'; document.querySelector('#key-form button').click()")
             said, hits = found(page)
             assert said.startswith("1 points") and "id 3" in hits, said
+
+
+@needs_browser
+@pytest.mark.skipif(SELF, reason="needs a server")
+@pytest.mark.parametrize("access", ["r", "rw"])
+def test_a_token_of_one_collection_sees_it(tmp_path, access):
+    """What is of the whole server says that this key can't see it; the collection is shown, and searched."""
+    with Server(tmp_path / "data", key=SECRET, arguments=["--api-key", SECRET, "--jwt-rbac"]) as server:
+        client = client_of(server, api_key=SECRET)
+        for name in ("mine", "others"):
+            client.create_collection(name, vectors_config=SMALL)
+            client.upsert(name, [models.PointStruct(id=3, vector=[1, 0])])
+        with Page(linked(server, collection="mine", by="scroll", limit=3), tmp_path / "profile") as page:
+            page.until("!document.getElementById('key-form').hidden")
+            use = "document.getElementById('key').value = %s; document.querySelector('#key-form button').click()"
+            page.run(use % json.dumps(token({"access": "m", "exp": 1})))
+            page.until("document.getElementById('trouble').innerText.includes('this token has expired')")
+            page.run(use % json.dumps(only("mine", access)))
+            said, hits = found(page)
+            assert said.startswith("1 points") and "id 3" in hits, said
+            page.until("document.getElementById('trouble').hidden")
+            rows = "[...document.querySelectorAll('#collections tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+            page.until(f"{rows}[0]?.[1] == 'green'")
+            assert [row[0::2][:2] for row in page.run(rows)] == [["mine", "1"]]
+            nothing = "Only a key for all collections can see this."
+            for part in ("ram-sum", "live-said", "q-refused", "q-ram", "q-slow"):
+                page.until(f"document.getElementById('{part}').innerText.startsWith({json.dumps(nothing)})")
+            assert "others" not in page.text("body")
+
+
+# What is drawn, and not hidden, has a name that can be read out.
+NAMELESS = """[...document.querySelectorAll('[role=img], input, select, textarea, button')].filter((e) => e.checkVisibility()
+  && ![e.getAttribute('aria-label'), e.textContent, ...[...e.labels ?? []].map((label) => label.firstChild.textContent)].some((name) => name?.trim()))
+  .map((e) => e.outerHTML)"""
+
+
+@needs_browser
+def test_everything_has_a_name(own_server, tmp_path):
+    client_of(own_server).create_collection("c", vectors_config=SMALL)
+    for by in ("id", "vector", "scroll"):
+        with Page(linked(own_server, collection="c", by=by, what="[1, 1]"), tmp_path / by) as page:
+            assert page.run(NAMELESS) == [], "before anything is known"
+            page.until("document.getElementById('search-said').textContent")
+            assert page.run(NAMELESS) == []
 
 
 @needs_browser

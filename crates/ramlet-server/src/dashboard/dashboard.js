@@ -165,6 +165,8 @@ function quantile(samples, share) {
   return all === 0 ? null : bound === Infinity ? "more than 26 s" : `${bound * 1000} ms`;
 }
 
+const NO_ACCESS = "Only a key for all collections can see this.";
+
 // What a key of some collections isn't told is no trouble: the question says so.
 const orRefused = (asked) => asked.catch((e) => {
   if (e instanceof Refused && [401, 403].includes(e.status)) return null;
@@ -186,10 +188,11 @@ async function showQuestions(samples) {
     return [issue.description, ...(solution ? [make("small", {}, `→ ${solution}`)] : [])];
   };
   const todo = issues.filter((i) => !["BUDGET_TOO_SMALL", "INDEX_BEING_BUILT"].includes(i.code));
-  put("q-todo", found === null ? "This key has no access to it." : todo.length ? list(todo.map(told)) : "Nothing: there is no issue.");
+  put("q-todo", found === null ? NO_ACCESS : todo.length ? list(todo.map(told)) : "Nothing: there is no issue.");
 
-  const [p50, p99] = [quantile(samples, 0.5), quantile(samples, 0.99)];
-  const spread = p50 === null ? "No search yet." : `Half of the searches took at most ${p50}, 99 of 100 at most ${p99}.`;
+  const figures = samples ?? [];
+  const [p50, p99] = [quantile(figures, 0.5), quantile(figures, 0.99)];
+  const spread = samples === null ? NO_ACCESS : p50 === null ? "No search yet." : `Half of the searches took at most ${p50}, 99 of 100 at most ${p99}.`;
   // Those that say why come first.
   const kept = profile?.result.requests ?? [];
   const slow = [...kept.filter((r) => r.meaning.length), ...kept.filter((r) => !r.meaning.length)].slice(0, SLOW_SHOWN).map((r) => [
@@ -199,11 +202,15 @@ async function showQuestions(samples) {
   const threshold = profile?.result.threshold_seconds;
   const none = profile === null ? "Only an admin key can see slow requests."
     : threshold == null ? "Slow requests aren't kept (--slow-query off)." : `None took longer than ${threshold * 1000} ms (--slow-query).`;
-  put("q-slow", spread, " ", ...(slow.length ? [list(slow)] : [none]));
+  put("q-slow", spread, " ", ...(slow.length ? [list(slow)] : samples === null ? [] : [none]));
 
-  const refused = samples.filter((s) => s.name === "ramlet_refusals_total" && s.value > 0)
-    .map((s) => `${count(s.value)} ${REFUSED[s.labels.kind] ?? s.labels.kind}`);
-  put("q-refused", refused.length ? list(refused) : "Nothing was refused since the start.");
+  const refused = figures.filter((s) => s.name === "ramlet_refusals_total" && s.value > 0)
+    .map((s) => {
+      const last = profile?.result.refusals.find((r) => r.kind === s.labels.kind);
+      const why = last?.message ? [make("small", {}, `→ ${last.collection_name ?? "the server"}, ${since(last.seconds_ago)} ago: ${last.message}`)] : [];
+      return [`${count(s.value)} ${REFUSED[s.labels.kind] ?? s.labels.kind}`, ...why];
+    });
+  put("q-refused", samples === null ? NO_ACCESS : refused.length ? list(refused) : "Nothing was refused since the start.");
 
   const busy = [...said].filter(([, s]) => s.info?.status === "yellow").map(([name]) => name).slice(0, 5);
   const jobs = await Promise.all(busy.map(async (name) => {
@@ -214,7 +221,7 @@ async function showQuestions(samples) {
     const far = step ? `: ${step.name} ${Math.floor((100 * step.done) / Math.max(step.total, 1))} %` : "";
     return `${name}: ${job.optimizer} of ${job.segments.length} segments is under way${far}`;
   }));
-  const waiting = sum(samples, "ramlet_searches_waiting");
+  const waiting = sum(figures, "ramlet_searches_waiting");
   const past = (profile?.result.jobs ?? []).slice(0, 3).map((j) =>
     `${j.kind} of ${j.collection_name ?? "a dropped collection"}, ${j.duration.toFixed(2)} s, ${since(j.ended_seconds_ago)} ago${j.failed ? ", failed" : ""}`);
   const doing = [...jobs, ...(waiting ? [`${count(waiting)} searches wait for a thread`] : [])];
@@ -223,12 +230,13 @@ async function showQuestions(samples) {
 
   const more = issues.filter((i) => i.code === "BUDGET_TOO_SMALL");
   const stairs = (await orRefused(ask("/plan")))?.result;
-  put("q-ram", more.length ? list(more.map(told)) : "Up to four times the memory, no search is predicted to be twice as fast.", ...(stairs ? stairsOf(stairs) : []));
+  put("q-ram", !stairs && !more.length ? NO_ACCESS : more.length ? list(more.map(told)) : "Up to four times the memory, no search is predicted to be twice as fast.", ...(stairs ? stairsOf(stairs) : []));
 }
 
 // The staircase of what is stored: memory to the right, searches a second upwards, both doubling from line to line.
 function stairsOf({ steps, memory_bytes: own, disk_bytes: disk }) {
-  if (steps.length === 0) return [];
+  // One step is no staircase: what is stored is as fast with less.
+  if (steps.length < 2) return [];
   const [wide, high] = [600, 150];
   const memory = [own, ...steps.map((s) => s.memory_bytes_min)];
   const [least, most] = [Math.min(...memory) * 0.8, Math.max(...memory) * 1.25];
@@ -295,8 +303,9 @@ function inView({ row }) {
   return bottom > 0 && top < innerHeight;
 }
 
-async function showCollections(samples) {
-  const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
+const collectionNames = async () => (await ask("/collections")).result.collections.map((c) => c.name).sort();
+
+async function showCollections(names, samples) {
   placeRows(names);
   offer(document.forms.search.elements.collection, names);
   offer(document.forms.points.elements.collection, names);
@@ -314,7 +323,7 @@ async function showCollections(samples) {
   const [ram, disk] = ["memory", "disk"].map((what) => of(`ramlet_collection_${what}_bytes`, "id"));
   const [recall, error, queries] = ["measured", "measured_error", "queries_total"].map((what) => of(`ramlet_recall_${what}`, "collection"));
   // One query says nothing.
-  const measured = (name) => !recall.has(name) ? "–" : queries.get(name) < RECALL_QUERIES_MIN ? `${count(queries.get(name))} queries so far` : `${recall.get(name).toFixed(3)} ± ${error.get(name).toFixed(3)}`;
+  const measured = (name) => !recall.has(name) ? "–" : queries.get(name) < RECALL_QUERIES_MIN ? `${count(queries.get(name))} of ${RECALL_QUERIES_MIN} queries so far` : `${recall.get(name).toFixed(3)} ± ${error.get(name).toFixed(3)}`;
   for (const name of names) {
     const info = said.get(name)?.info;
     const status = info?.status ?? (said.has(name) ? "–" : "…");
@@ -350,7 +359,8 @@ async function showCollection(name) {
   if (name !== chosen) return;
   const rows = new Map();
   for (const c of result.components) {
-    const label = `${c.component} · ${c.kind}`;
+    // A vector without a name.
+    const label = `${c.component.replace(/ ``$/, "")} · ${c.kind}`;
     const row = rows.get(label) ?? { ram: 0, disk: 0 };
     row.ram += c.heap_bytes + c.pinned_bytes;
     row.disk += c.disk_bytes;
@@ -405,8 +415,9 @@ let touched = false;
 async function offerUsing() {
   const form = document.forms.search.elements;
   const by = form.by.value;
-  el("what-label").textContent = { text: "Words", id: "Id", vector: 'Numbers, or {"indices": [1], "values": [0.5]}', scroll: "" }[by];
+  el("what-label").textContent = { text: "Words", id: "Id", vector: 'Numbers, or {"indices": [1], "values": [0.5]}', scroll: "Nothing" }[by];
   form.what.disabled = by === "scroll";
+  el("what-box").hidden = by === "scroll";
   el("using-label").hidden = by === "scroll";
   el("using-label").firstChild.textContent = by === "text" ? "Field " : "Vector ";
   const name = form.collection.value;
@@ -478,7 +489,7 @@ async function searchAsLinked() {
   if (!linked.has("collection")) return;
   const form = document.forms.search.elements;
   touched = true;
-  const names = (await ask("/collections")).result.collections.map((c) => c.name).sort();
+  const names = await collectionNames();
   linkWaits = false;
   offer(form.collection, names);
   for (const field of ["collection", "by"]) if (linked.has(field)) form[field].value = linked.get(field);
@@ -518,21 +529,31 @@ function showHit(hit) {
 
 function trouble(e) {
   el("trouble").hidden = false;
-  el("trouble").textContent = e instanceof Refused ? `${e.message} (${e.status})` : `The server doesn't answer: ${e.message}`;
+  const expired = /ExpiredSignature/.test(e.message) ? ": this token has expired, a new one is needed" : "";
+  el("trouble").textContent = e instanceof Refused ? `${e.message}${expired} (${e.status})` : `The server doesn't answer: ${e.message}`;
   if (e instanceof Refused && (e.status === 401 || e.status === 403)) el("key-form").hidden = false;
+}
+
+function showServer(samples) {
+  const uptime = samples.find((s) => s.name === "ramlet_uptime_seconds")?.value ?? 0;
+  const version = (name) => samples.find((s) => s.name === name)?.labels.version;
+  el("about").textContent = `version ${version("ramlet_info")}, API ${version("app_info")}, up ${since(uptime)}`;
+  showLive(samples);
 }
 
 async function poll(once) {
   try {
-    const [memory, metrics] = await Promise.all([ask("/memory"), ask("/metrics", undefined, "text")]);
-    const samples = parseMetrics(metrics);
-    const uptime = samples.find((s) => s.name === "ramlet_uptime_seconds")?.value ?? 0;
-    const version = (name) => samples.find((s) => s.name === name)?.labels.version;
-    el("about").textContent = `version ${version("ramlet_info")}, API ${version("app_info")}, up ${since(uptime)}`;
-    showMemory(memory.result);
-    showLive(samples);
+    // Whoever may see no collection at all is told so by this one.
+    const names = await collectionNames();
+    const [memory, metrics] = await Promise.all([orRefused(ask("/memory")), orRefused(ask("/metrics", undefined, "text"))]);
+    const samples = metrics === null ? null : parseMetrics(metrics);
+    el("live-said").textContent = samples ? "" : NO_ACCESS;
+    el("ram-parts").hidden = !memory;
+    if (memory) showMemory(memory.result);
+    else el("ram-sum").textContent = NO_ACCESS;
+    if (samples) showServer(samples);
     await showNodes();
-    await showCollections(samples);
+    await showCollections(names, samples ?? []);
     await showQuestions(samples);
     el("trouble").hidden = true;
   } catch (e) {
