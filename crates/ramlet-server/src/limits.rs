@@ -352,5 +352,7 @@ pub const TREE_OF_JSON: u64 = 12;
 pub const GATHERED_OF_TEXT: u64 = 2;
 /// Searches of a batch that are under way at once, where collections are divided.
 pub const SHARD_SEARCHES: usize = 4;
+/// A shard tells how it did its part of a request for the log of slow ones, where that took such a part of what is slow.
+pub const SLOW_PARTS: u32 = 4;
 /// Candidates of a query with maximal marginal relevance, where collections are divided: each is searched with among all.
 pub const SHARD_MMR_CANDIDATES: usize = 256;

@@ -159,7 +159,9 @@ impl List {
     /// What stands behind the points.
     pub fn end(&self, out: &mut Out) {
         out.raw(self.end);
-        if let Some((steps, is_batch)) = &self.explained {
+        if let Some((steps, is_batch)) = &self.explained
+            && steps.are_told()
+        {
             out.raw(&beside_result(steps, *is_batch));
         }
     }

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use ramlet_memory::{Consumer, Reservation};
 use serde_json::{Value, json};
 
-use super::steps::{Steps, StepsUs};
+use super::steps::{Searched, Steps, StepsUs};
 use crate::access::audit::timestamp;
 use crate::limits;
 use crate::wire::explain::{explained_within, meaning};
+use crate::wire::explain_words::millis;
 
 /// From when on a request is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -192,10 +193,10 @@ impl SlowLog {
         let unlogged = std::mem::replace(&mut *logged, (Some(now), 0)).1;
         drop(logged);
         let collection = ended.collection.unwrap_or_default();
-        let took_ms = ended.took.as_secs_f64() * 1e3;
+        let took_ms = ended.took.as_micros() as f64 / 1e3;
         let meaning = match (means.is_empty(), ended.steps) {
             (false, _) => means.join("; "),
-            (true, Some(_)) => String::new(),
+            (true, Some(steps)) => steps.with_searches(|all| longest_step(all, us, ended.took)),
             (true, None) => "start with --slow-query 100ms to record the steps of slow requests".to_owned(),
         };
         tracing::warn!(
@@ -320,6 +321,37 @@ fn end_of_string(string: &str) -> usize {
     string.len()
 }
 
+/// Where most of its time went, for a request of which nothing else is to be said.
+fn longest_step(searches: &[Searched], us: StepsUs, took: Duration) -> String {
+    let sum = |of: fn(&Searched) -> u64| searches.iter().map(of).sum::<u64>() / 1_000;
+    let total = took.as_micros() as u64;
+    let steps = [
+        (us.admission, "receiving and parsing the request"),
+        (us.memory_wait, "waiting for memory"),
+        (us.queue, "waiting for a search thread"),
+        (
+            sum(|one| one.cost.total_ns.saturating_sub(one.cost.collect_ns)),
+            "searching",
+        ),
+        (
+            us.fetch + sum(|one| one.cost.collect_ns),
+            "reading ids, payloads and vectors",
+        ),
+        (us.encode, "writing the response"),
+    ];
+    let noted: u64 = steps.iter().map(|(us, _)| us).sum();
+    let rest = (
+        total.saturating_sub(noted),
+        "carrying it out, waits for the log and for other requests included",
+    );
+    let (longest, step) = steps
+        .into_iter()
+        .chain([rest])
+        .max_by_key(|(us, _)| *us)
+        .unwrap_or(rest);
+    format!("{} of {} went into {step}", millis(longest), millis(total))
+}
+
 #[cfg(test)]
 mod tests {
     use ramlet_memory::Ledger;
@@ -343,6 +375,24 @@ mod tests {
             body: Some(&body),
             steps: None,
         });
+    }
+
+    #[test]
+    fn what_has_no_other_meaning_names_its_longest_step() {
+        let us = StepsUs {
+            admission: 2_000,
+            fetch: 1_000,
+            ..StepsUs::default()
+        };
+        let of = |ms| longest_step(&[], us, Duration::from_millis(ms));
+        assert_eq!(
+            of(4),
+            "2.0 ms of 4.0 ms went into receiving and parsing the request"
+        );
+        assert_eq!(
+            of(23),
+            "20.0 ms of 23.0 ms went into carrying it out, waits for the log and for other requests included"
+        );
     }
 
     #[test]

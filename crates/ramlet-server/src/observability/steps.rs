@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderMap, HeaderName};
 use ramlet::{Explained, SearchCost, UnindexedField};
 use serde_json::Value;
 
@@ -24,8 +25,14 @@ pub struct Steps {
     /// ... fetching payloads and vectors in portions, and writing the answer.
     fetch: AtomicU64,
     encode: AtomicU64,
+    /// From how many microseconds on how searches were done is told beside the answer.
+    told_from: AtomicU64,
     searches: Mutex<Vec<Searched>>,
 }
+
+/// Of a request to a shard: from how many microseconds of its own work on it tells how it was done. Another node wants to know it in case all of the request is slow; most
+/// requests are quick, and what they would tell is written and read for nothing.
+pub const TOLD_FROM: HeaderName = HeaderName::from_static("ramlet-told-from");
 
 /// How one search of a request was done.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +61,7 @@ pub struct ShardSearched {
     pub node: String,
     /// How long its answer was waited for.
     pub waited: Duration,
-    /// `explain` of its answer.
+    /// `explain` of its answer; null: it had so little to do that it told nothing.
     pub told: Value,
 }
 
@@ -107,6 +114,7 @@ impl Steps {
             queue: AtomicU64::new(0),
             fetch: AtomicU64::new(0),
             encode: AtomicU64::new(0),
+            told_from: AtomicU64::new(0),
             searches: Mutex::default(),
         })
     }
@@ -115,6 +123,20 @@ impl Steps {
     pub fn note_received(&self, waited: Duration) {
         set(&self.received, self.start.elapsed());
         set(&self.memory_of_body, waited);
+    }
+
+    /// It is of a request with these headers.
+    pub fn note_headers(&self, headers: &HeaderMap) {
+        let from = headers
+            .get(TOLD_FROM)
+            .and_then(|from| from.to_str().ok()?.parse().ok());
+        self.told_from.store(from.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Whether the request took so long that they are told.
+    pub fn are_told(&self) -> bool {
+        let from = self.told_from.load(Ordering::Relaxed);
+        from == 0 || self.start.elapsed() >= Duration::from_micros(from)
     }
 
     pub fn note_memory(&self, waited: Duration) {

@@ -161,6 +161,7 @@ impl Call {
         }
         if let Some(steps) = &self.request.steps {
             steps.note_received(self.admitted.held.waited());
+            steps.note_headers(&self.request.incoming.headers);
         }
         all
     }

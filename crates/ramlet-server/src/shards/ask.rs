@@ -24,7 +24,7 @@ use crate::nodes::changes;
 use crate::nodes::forward::{Envelope, Failed, PASSED, body_of, number, query_of, url_of};
 use crate::nodes::forwarder::{ForwardedRequest, NoAnswer, Room};
 use crate::nodes::node::{Node, SLOT, SLOT_MIN};
-use crate::observability::steps::Steps;
+use crate::observability::steps::{Steps, TOLD_FROM};
 use crate::request::api_request::{ApiRequest, Incoming, RequestBody};
 use crate::request::call::Call;
 use crate::request::growing_reservation::GrowingReservation;
@@ -42,6 +42,8 @@ pub struct Divided {
     pub query: String,
     pub grant: Grant,
     pub form: Form,
+    /// Whether it came by gRPC, whose limits are checked otherwise.
+    pub is_message: bool,
     /// Who asks.
     headers: HeaderMap,
     /// The slot of each shard that a read waits for.
@@ -60,8 +62,8 @@ pub struct Ask {
     pub params: Vec<(String, String)>,
     pub query: String,
     pub body: Bytes,
-    /// Whether its searches tell how they are done.
-    pub is_told: bool,
+    /// Whether its searches tell how they are done: from so long on.
+    pub told_from: Option<Duration>,
 }
 
 /// The answer of one shard.
@@ -104,6 +106,10 @@ impl Part {
             #[serde(borrow)]
             explain: Option<&'a RawValue>,
         }
+        // Else all of it would be read once more for nothing.
+        if memchr::memmem::find(&self.json, b"\"explain\":").is_none() {
+            return Ok(None);
+        }
         let beside: Beside<'a> = serde_json::from_slice(&self.json).map_err(ApiError::internal)?;
         let explain = beside.explain.map(|explain| serde_json::from_str(explain.get()));
         explain.transpose().map_err(ApiError::internal)
@@ -140,11 +146,13 @@ impl Divided {
             (Some(shards), Some(asked)) => slots_of(asked, shards.count())?,
             _ => Vec::new(),
         };
+        let is_message = call.request.is_message();
         let (body, text) = body_of(&mut call).await?;
         let divided = Divided {
             params: call.request.params().to_vec(),
             query,
             form: call.request.form,
+            is_message,
             headers,
             slots,
             start: call.request.start,
@@ -162,6 +170,11 @@ impl Divided {
     /// Whether its steps are noted in any case.
     pub fn is_noted(&self) -> bool {
         self.steps.is_some()
+    }
+
+    /// From how long on a shard tells how it did its part, where nobody asked but the log of slow requests.
+    pub fn told_from(&self) -> Duration {
+        self.app.slow.threshold().unwrap_or_default() / limits::SLOW_PARTS
     }
 
     /// Where its steps are noted, if they are in any case, or somebody asked for them. The request is here and parsed.
@@ -200,7 +213,7 @@ impl Divided {
             params: self.params.clone(),
             query: self.query.clone(),
             body: body.into(),
-            is_told: false,
+            told_from: None,
         }
     }
 
@@ -216,7 +229,7 @@ impl Divided {
             params: vec![("collection".to_owned(), collection.to_owned())],
             query: self.query.clone(),
             body: body.into(),
-            is_told: false,
+            told_from: None,
         })
     }
 
@@ -279,9 +292,12 @@ impl Divided {
         Ok(part)
     }
 
-    fn headers_for(&self, shard: u32, is_read: bool) -> HeaderMap {
+    fn headers_for(&self, shard: u32, is_read: bool, told_from: Option<Duration>) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(SHARD, HeaderValue::from(shard));
+        if let Some(from) = told_from.filter(|from| !from.is_zero()) {
+            headers.insert(TOLD_FROM, HeaderValue::from(from.as_micros() as u64));
+        }
         if is_read {
             let written = self.shards().written[shard as usize].load(Ordering::Acquire);
             let asked = self.slots.get(shard as usize).copied().unwrap_or_default();
@@ -298,7 +314,7 @@ impl Divided {
             params,
             query,
             body,
-            is_told,
+            told_from,
         } = ask;
         let named = params.iter().find(|(name, _)| name == "collection");
         self.grant
@@ -309,13 +325,13 @@ impl Divided {
         let (is_read, shard) = (route.access.reads(), self.shards().own);
         let incoming = Incoming {
             query: query.clone(),
-            headers: self.headers_for(shard, is_read),
+            headers: self.headers_for(shard, is_read, told_from),
             ..Incoming::default()
         };
         let written = incoming.written.clone();
         let given = (RequestBody::Json(body), Form::WholeJson);
         // Its time is that of this part; it ends when the whole has to.
-        let steps = is_told.then(|| Steps::new(Instant::now()));
+        let steps = told_from.map(|_| Steps::new(Instant::now()));
         let request = ApiRequest::new(params, QueryParams::parse(&query)?, given, self.start);
         let request = request.with(incoming).noted(steps);
         let call = Call::new(self.app.clone(), request, (self.grant.clone(), held));
@@ -368,7 +384,7 @@ impl Divided {
             let request = ForwardedRequest {
                 method: ask.route.method,
                 url: url_of(&node.url, ask.route, &ask.params, &ask.query),
-                headers: self.headers_for(shard, is_read),
+                headers: self.headers_for(shard, is_read, ask.told_from),
                 body: ask.body.clone(),
                 timeout,
                 answer_bytes_max: limits::RESPONSE_BYTES,

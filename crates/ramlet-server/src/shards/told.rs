@@ -16,6 +16,8 @@ use crate::observability::steps::{Searched, ShardSearched, ShardsSearched};
 pub struct Told {
     /// By the client: else it is for the log alone, and no search fails for it.
     is_asked: bool,
+    /// From how long on a shard tells.
+    pub from: Duration,
     begun: Instant,
     so_far: Mutex<SoFar>,
 }
@@ -30,25 +32,30 @@ struct SoFar {
 }
 
 impl Told {
-    pub fn new(is_asked: bool) -> Told {
+    pub fn new(asked: &Divided, is_asked: bool) -> Told {
         Told {
             is_asked,
+            from: match is_asked {
+                true => Duration::ZERO,
+                false => asked.told_from(),
+            },
             begun: Instant::now(),
             so_far: Mutex::default(),
         }
     }
 
-    /// A shard has answered, and told `explain` of one search.
+    /// A shard has answered, and told `explain` of one search, if it had much to do.
     pub fn note(&self, asked: &Divided, part: &Part, explain: Option<&RawValue>) -> ApiResult<()> {
-        let Some(explain) = explain else { return Ok(()) };
-        let bytes = explain.get().len() as u64 * limits::TREE_OF_JSON;
+        let text = explain.map_or(0, |explain| explain.get().len() * limits::TREE_OF_JSON as usize);
+        let bytes = (text + size_of::<ShardSearched>() + part.node.len()) as u64;
         let mut so_far = self.lock();
         let all = so_far.shards.held.bytes() + bytes;
         match so_far.shards.held.at_least(all, &asked.shards().gathered) {
             Err(_) if !self.is_asked => return Ok(()),
             held => held?,
         }
-        let told: Value = serde_json::from_str(explain.get()).map_err(ApiError::internal)?;
+        let told = explain.map(|explain| serde_json::from_str(explain.get()));
+        let told: Value = told.transpose().map_err(ApiError::internal)?.unwrap_or_default();
         so_far.shards.asks.push(ShardSearched {
             shard: part.shard,
             node: part.node.clone(),

@@ -1,6 +1,7 @@
 //! How a search was done and what it spent its time on, told beside its result; and what that means, in words.
 
 use ramlet::{Explained, SearchStage, StageUse, Stages};
+use ramlet_memory::size;
 use serde_json::{Value, json};
 
 use super::explain_shards;
@@ -185,23 +186,26 @@ pub fn meaning(searched: &Searched, us: StepsUs) -> Vec<String> {
     if most(us.queue) {
         let waited = millis(us.queue);
         all.push(format!(
-            "it waited {waited} for a search thread: there were more searches than threads (--threads)"
+            "it waited {waited} for a search thread: more searches than threads (--threads), or other programs on the same processors"
         ));
     }
     if most(cost.waited_ns / 1_000) {
-        let (waited, reads) = (millis(cost.waited_ns / 1_000), grouped(cost.disk_reads));
+        let (waited, reads) = (millis(cost.waited_ns / 1_000), many(cost.disk_reads, "read"));
         all.push(format!(
-            "{waited} of {} went into {reads} reads ({}): more memory keeps more data in RAM (`ramlet plan` says how much)",
+            "{waited} of {} went into {reads} ({}): more memory keeps more data in RAM (`ramlet plan` says how much)",
             millis(us.total),
-            megabytes(cost.disk_bytes)
+            size(cost.disk_bytes)
         ));
     }
     let scanned = |p: &&Part<'_>| p.index == "flat" && p.rows_scored >= ROWS_UNINDEXED_MIN;
     if let Some(part) = parts.iter().find(scanned) {
         all.push(format!(
-            "{} rows of `{}` have no vector index yet and were compared one by one",
+            "{} rows{} have no vector index yet and were compared one by one",
             grouped(part.rows_scored),
-            part.using
+            match part.using {
+                "" => String::new(),
+                name => format!(" of `{name}`"),
+            }
         ));
     }
     if parts.iter().any(|part| part.strategy == "passed over") {
@@ -265,15 +269,17 @@ pub fn unindexed(searched: &Searched) -> Option<String> {
     let names: Vec<String> = fields.iter().map(|field| format!("`{}`", field.key)).collect();
     let kinds = fields.iter().map(|field| field.kinds.join(" or "));
     Some(format!(
-        "no payload index on {}: {} payloads were read; create one ({})",
+        "no payload index on {}: {} {} read; create one ({})",
         names.join(", "),
-        grouped(read),
+        many(read, "payload"),
+        if read == 1 { "was" } else { "were" },
         kinds.collect::<Vec<_>>().join(", ")
     ))
 }
 
-fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+/// `1 read`, `13,434 reads`: for words that take an s.
+pub fn many(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
 /// `13,434`.

@@ -27,6 +27,9 @@ const FIGURES: [&str; 4] = ["time_us", "read_wait_us", "reads", "read_bytes"];
 /// Shards that are told of where there is no room for all: those that were waited for longest.
 const FEW: usize = 3;
 
+/// Of a shard that wasn't asked to tell unless it works long.
+const UNTOLD: &str = "quick parts of the work, of which nothing more is told";
+
 /// Figures of a search that are summed over shards.
 const COUNTS: [&str; 12] = [
     "segments_count",
@@ -131,8 +134,11 @@ impl OfShard<'_> {
             .iter()
             .map(|name| ((*name).to_owned(), json!(self.us(name))));
         let said = self.asks.iter().filter_map(|ask| ask.told["meaning"].as_array());
-        let mut said: Vec<&Value> = said.flatten().collect();
+        let mut said: Vec<Value> = said.flatten().cloned().collect();
         said.dedup();
+        if self.asks.iter().any(|ask| ask.told.is_null()) {
+            said.push(json!(UNTOLD));
+        }
         json!({
             "shard": self.shard,
             "nodes": self.nodes(),
@@ -205,7 +211,7 @@ pub fn slowest(shards: &ShardsSearched, us: StepsUs) -> Option<String> {
             "; of that it waited {} for {what}",
             millis(slowest.us(name))
         ));
-    } else if slowest.us("total") * 2 < waited {
+    } else if (1..waited.div_ceil(2)).contains(&slowest.us("total")) {
         said.push_str(&format!(
             "; of that it was at work for {}",
             millis(slowest.us("total"))
@@ -300,6 +306,12 @@ mod tests {
         assert_eq!(
             said(vec![ask(0, 2, 0), far]).unwrap(),
             "shard 1 (http://n1) answered after 9.0 ms, shard 0 after 2.0 ms; of that it was at work for 1.5 ms"
+        );
+        let mut untold = ask(1, 9, 0);
+        untold.told = Value::Null;
+        assert_eq!(
+            said(vec![ask(0, 2, 0), untold]).unwrap(),
+            "shard 1 (http://n1) answered after 9.0 ms, shard 0 after 2.0 ms"
         );
         assert_eq!(
             said(vec![ask(0, 2, 0), ask(1, 3, 0)]),
