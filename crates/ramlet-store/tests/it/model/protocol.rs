@@ -434,14 +434,15 @@ async fn look(world: &Shared, state: &mut State) {
     ask(world, Op::Wait).await;
 }
 
-/// Deletes what the newest manifest makes superfluous: covered records that counted, older manifests, segments that nobody can name any more.
+/// Deletes what the newest manifest makes superfluous: covered records that counted, and segments that nobody can name any more. Manifests stay: whoever has an old one
+/// would find the next number free.
 pub async fn collector(world: Shared) {
     loop {
         ask(&world, Op::Wait).await;
         let newest = newest(&world).await;
         sure(trim(&Asked(&world), newest.deleted, &(u64::MAX..=u64::MAX)).await);
         collect_segments(&world, &newest).await;
-        if newest.number > 0 {
+        if newest.number > 0 && is(&world, Mutant::CollectorDeletesManifests) {
             let older = Name::Manifest(newest.number - 1);
             for name in listed(&world, FIRST_MANIFEST, older).await {
                 surely(&world, Op::Delete(name)).await;
