@@ -7,9 +7,9 @@ import subprocess
 
 import grpc
 import pytest
-from harness.divided import Divided
+from harness.divided import one_and_three
 from harness.http import Answer
-from harness.server import Server, binary
+from harness.server import binary
 from qdrant_client import grpc as api
 from qdrant_client import models
 
@@ -46,14 +46,8 @@ def fill(http):
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """One server, and three nodes of three shards."""
-    folder = tmp_path_factory.mktemp("divided")
-    noted = ["--slow-query", "0ms"]
-    with Server(folder / "one", arguments=noted) as one, Divided(folder, f"file://{folder}/store", 3, arguments=noted) as three:
-        for server in (one, three):
-            http = server.http()
-            fill(http)
-            http.close()
-        yield one, three
+    with one_and_three(tmp_path_factory.mktemp("divided"), fill, ["--slow-query", "0ms"]) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="module")
@@ -349,6 +343,18 @@ def test_slow_requests_name_their_shards(servers):
     slow = http.result("GET", "/profiler/slow_requests?limit=1000&request=query")["requests"]
     [kept] = [one for one in slow if one["request_body"] == body]
     assert sorted(shard["shard"] for shard in kept["explain"]["shards"]) == [0, 1, 2], kept
+    http.close()
+
+
+def test_quick_parts_of_the_work_tell_nothing_more(servers):
+    """A node that asks for the log of slow requests alone says from when on it wants to know: most requests are quick."""
+    http = servers[1].http()
+    http.headers["ramlet-shard"] = str(http.result("GET", "/cluster")["store"]["shard"])
+    body = {"query": [0.5, 0, 0, 1, 0, 0], "using": "a", "limit": 4, "params": {"explain": True}}
+    for microseconds, is_told in [(10**12, False), (1, True)]:
+        http.headers["ramlet-told-from"] = str(microseconds)
+        for path, asked in [("query", body), ("query/batch", {"searches": [body]}), ("query/groups", body | {"group_by": "group"})]:
+            assert ("explain" in http.call("POST", f"{PATH}/{path}", asked)) == is_told, path
     http.close()
 
 

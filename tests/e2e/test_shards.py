@@ -153,16 +153,20 @@ def test_what_is_refused_is_named(divided, tmp_path):
     put(node, range(10))
     mmr = {"query": {"nearest": vector(1), "mmr": {"candidates_limit": 1_000}}}
     for method, path, body, named in [
-        ("PUT", "/collections/keyed", {"vectors": {"size": DIM, "distance": "Dot"}, "sharding_method": "custom"}, "sharding_method"),
-        ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}], "shard_key": "a"}, "shard_key"),
-        ("POST", "/collections/docs/points/count", {"shard_key": "a"}, "shard_key"),
         ("POST", "/collections/docs/points/query", mmr, "mmr"),
         ("POST", "/collections/docs/snapshots", None, "snapshots"),
         ("POST", "/snapshots", None, "snapshots"),
-        ("PUT", "/collections/docs/shards", {"shard_key": "a"}, "shards"),
     ]:
         status, answer = asked(node, method, path, body)
         assert status == 400 and named in str(answer) and "divided into shards" in str(answer), (method, path, status, answer)
+    # What a collection without shard keys says to those who name one.
+    for method, path, body in [
+        ("PUT", "/collections/docs/points", {"points": [{"id": 1, "vector": vector(1)}], "shard_key": "a"}),
+        ("POST", "/collections/docs/points/count", {"shard_key": "a"}),
+        ("PUT", "/collections/docs/shards", {"shard_key": "a"}),
+    ]:
+        status, answer = asked(node, method, path, body)
+        assert status == 400 and "divided into shards" not in answer, (method, path, status, answer)
     # A store stays divided as it is.
     for more, words in [(["--shards", "4"], ["--shards 4", "has 3"]), (["--shard", "3"], ["--shard 3", "has 3"])]:
         command = [str(binary()), "serve", "--data", str(tmp_path / "other"), "--store", f"file://{tmp_path}/store", "--no-probe", "--port", "0", *more]

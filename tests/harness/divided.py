@@ -1,5 +1,6 @@
 """Nodes over one store that is divided into shards, which look like one server to tests that don't stop it."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 from .server import Server
@@ -50,3 +51,14 @@ class Divided:
 
     def __exit__(self, *_):
         self.kill()
+
+
+@contextmanager
+def one_and_three(folder, fill, arguments=()):
+    """One server, and three nodes of three shards, both filled by `fill(http)`."""
+    with Server(folder / "one", arguments=arguments) as one, Divided(folder, f"file://{folder}/store", 3, arguments=arguments) as three:
+        for server in (one, three):
+            http = server.http()
+            fill(http)
+            http.close()
+        yield one, three

@@ -32,7 +32,6 @@ use crate::recovery::manifest_store::CommitError;
 use crate::recovery::orphans::{Orphan, orphan, unlisted};
 use crate::recovery::recover::{self, Parts};
 use crate::residency::names;
-use crate::schema::Slots;
 use crate::segment::{FileContext, graph_width};
 use crate::sharding::{self, Shard, ShardSet};
 use crate::snapshot::SnapshotDir;
@@ -352,7 +351,7 @@ impl Engine {
             // What the logs of many collections hold may be more than fits at once.
             let make_room = || guarded(|| maintenance::flush_largest(&self.shared));
             while memtables.available() < memtables.cap() / 4 && make_room().unwrap_or(false) {}
-            guarded(|| recover::open(self.parts(id)?, lookup))
+            guarded(|| Ok(recover::open(self.parts(id)?, lookup)?.with_name(&entry.name)))
         };
         let core = open(&entry.id)?;
         if !sharding::is_keyed(&core, entry.shards.len()) {
@@ -573,7 +572,7 @@ impl Engine {
     }
 
     /// Retries while other collections' points fill the share of memtables, until they are flushed. Unused collections are unloaded.
-    fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
+    pub(crate) fn in_room<T>(&self, make: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 0..CREATE_TRIES {
             self.make_room(1);
             let made = make();
@@ -596,18 +595,26 @@ impl Engine {
         make()
     }
 
-    /// Creates an empty shard with these settings, which no catalog lists yet.
-    pub(crate) fn new_shard(&self, (config, slots): (CollectionConfig, Slots)) -> Result<Arc<Core>> {
-        self.in_room(|| {
-            let parts = self.new_parts()?;
-            let id = parts.id.clone();
-            let core = guarded(|| recover::create_with(parts, config.clone(), slots.clone()));
-            core.map(|core| self.enroll(core))
-                .inspect_err(|_| self.clear(&id))
-        })
+    /// Creates what gets the next number, then commits the catalog that lists it. What fails half-way is removed, and its number given back.
+    pub(crate) fn created(
+        &self,
+        names: &mut Names,
+        (catalog, name): (Catalog, &str),
+        create: impl FnOnce(Parts) -> Result<Core>,
+    ) -> Result<Core> {
+        let number = names.catalog.next_id;
+        names.catalog.next_id += 1;
+        let made = guarded(|| Ok(create(self.parts(&directory_id(number))?)?.with_name(name)));
+        made.and_then(|core| self.commit(names, catalog).map(|()| core))
+            .inspect_err(|_| {
+                // A commit of which nobody knows may have listed it.
+                if names.stopped.is_none() && self.storage.remove_subdir(&directory_id(number)).is_ok() {
+                    names.catalog.next_id = number;
+                }
+            })
     }
 
-    fn check_files(&self, others: &[Arc<Core>], config: &CollectionConfig) -> Result<()> {
+    pub(crate) fn check_files(&self, others: &[Arc<Core>], config: &CollectionConfig) -> Result<()> {
         let metadata = &self.consumers.metadata;
         descriptors::check_collection(self.storage.as_ref(), metadata, others, config)
     }
@@ -636,14 +643,10 @@ impl Engine {
         // Before anything is written.
         self.hold_listed(&catalog)?;
         self.check_files(&self.shared.live_collections(), &config)?;
-        // A number is used once, even when creating fails half-way.
-        names.catalog.next_id += 1;
         catalog.next_id += 1;
         let is_custom = sharding::is_custom(&config);
-        let core = guarded(|| recover::create(self.parts(&id)?, config)).inspect_err(|_| {
-            let _ = self.storage.remove_subdir(&id);
-        })?;
-        self.commit(&mut names, catalog)?;
+        let create = |parts| recover::create(parts, config);
+        let core = self.created(&mut names, (catalog, name), create)?;
         let collection = match is_custom {
             true => self.register_keyed(core, Vec::new()),
             false => self.register(core),
@@ -832,7 +835,7 @@ impl Engine {
     }
 
     /// Reserves the memory of a catalog.
-    fn hold_listed(&self, catalog: &Catalog) -> Result<()> {
+    pub(crate) fn hold_listed(&self, catalog: &Catalog) -> Result<()> {
         let mut listed = whole(&self.listed);
         capacity::list(&self.options.budget, &mut listed, catalog)
     }

@@ -113,7 +113,7 @@ where
 /// `POST /collections/{collection}/statistics`.
 pub async fn statistics(mut call: Call) -> ApiResult<Answer> {
     let mut wire: WireStatistics = call.parse().await?;
-    let collection = call.collection().await?;
+    let collection = call.collection().await?.within(&wire.shard_key.0)?;
     let (idf, text) = (wire.idf(), wire.text());
     let mut dims = wire.indices.unwrap_or_default();
     dims.sort_unstable();

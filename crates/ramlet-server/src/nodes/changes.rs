@@ -10,10 +10,12 @@ use std::time::Instant;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
+use ramlet::ShardKey;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::forward::forward;
+use super::keys::{DROPPED, KEYS};
 use super::node::{Node, Place, stopped};
 use crate::access::auth::{Access, Grant};
 use crate::answers::answer::Answer;
@@ -56,11 +58,13 @@ enum Kind {
 }
 
 fn kind_of(route: &Route) -> Kind {
-    const CHANGED: [&str; 4] = [
+    const CHANGED: [&str; 6] = [
         "/collections/aliases",
         "/collections/{collection}",
         "/collections/{collection}/index",
         "/collections/{collection}/vectors",
+        KEYS,
+        DROPPED,
     ];
     let restores = ["upload", "recover", "recover_from"]
         .iter()
@@ -72,11 +76,6 @@ fn kind_of(route: &Route) -> Kind {
         Access::Write => Kind::Points,
         Access::WriteFiles | Access::Manage if CHANGED.contains(&path) => Kind::Change,
         _ if restores && route.path.starts_with("/collections/") => Kind::Never,
-        _ if route.path.ends_with("/cluster")
-            || route.path.contains("/shards") && !route.path.contains("snapshot") =>
-        {
-            Kind::Never
-        }
         _ => Kind::Local,
     }
 }
@@ -201,15 +200,21 @@ async fn replay(app: &Arc<App>, change: &[u8]) -> ApiResult<Option<Answer>> {
         return Err(ApiError::internal(what));
     };
     let named = change.params.iter().find(|(name, _)| name == "collection");
-    if route.method == "PUT" && route.path == "/collections/{collection}" {
-        if !app.engine.begin_number(change.number) {
-            return Ok(None);
-        }
-    } else if let Some((_, name)) = named {
+    let makes = (route.method, route.path) == ("PUT", "/collections/{collection}");
+    if let Some((_, name)) = named.filter(|_| !makes) {
         let number = app.engine.number_of_collection(name);
-        if number.is_some_and(|number| number >= change.number) {
+        // The same name, and the same key, may have been given anew since then.
+        let of_key = match (route.path, change.body) {
+            (DROPPED, Some(body)) => key_of(body).and_then(|key| app.engine.number_of_shard_key(name, &key)),
+            _ => None,
+        };
+        if number.max(of_key).is_some_and(|number| number >= change.number) {
             return Ok(None);
         }
+    }
+    let takes_number = makes || (route.method, route.path) == ("PUT", KEYS);
+    if takes_number && !app.engine.begin_number(change.number) {
+        return Ok(None);
     }
     let body = change
         .body
@@ -220,6 +225,15 @@ async fn replay(app: &Arc<App>, change: &[u8]) -> ApiResult<Option<Answer>> {
     let request = ApiRequest::new(change.params, query, given, Instant::now());
     let call = Call::new(app.clone(), request, (Grant::default(), held));
     (route.handler)(call).await.map(Some)
+}
+
+/// The shard key that a change is about.
+fn key_of(body: &RawValue) -> Option<ShardKey> {
+    #[derive(Deserialize)]
+    struct Of {
+        shard_key: ShardKey,
+    }
+    serde_json::from_str::<Of>(body.get()).ok().map(|of| of.shard_key)
 }
 
 /// Makes the changes of the log, one after the other, on a thread of its own.
@@ -276,13 +290,15 @@ mod tests {
                 "DELETE /collections/{collection}/vectors/{vector}",
                 "PATCH /collections/{collection}",
                 "POST /collections/aliases",
+                "POST /collections/{collection}/shards/delete",
                 "PUT /collections/{collection}",
                 "PUT /collections/{collection}/index",
+                "PUT /collections/{collection}/shards",
                 "PUT /collections/{collection}/vectors/{vector}",
             ]
         );
         let never = kinds(Kind::Never);
-        assert_eq!(never.len(), 9, "{never:?}");
+        assert_eq!(never.len(), 6, "{never:?}");
         let local = kinds(Kind::Local);
         assert!(local.iter().all(|route| !route.contains("/points")), "{local:?}");
     }

@@ -3,5 +3,6 @@
 pub mod changes;
 pub mod forward;
 pub mod forwarder;
+pub mod keys;
 pub mod node;
 pub mod peer;

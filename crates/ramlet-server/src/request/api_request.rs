@@ -61,6 +61,12 @@ impl ApiRequest {
         ApiRequest { steps, ..self }
     }
 
+    /// The same with another body, as JSON.
+    pub fn with_body(self, body: Bytes) -> ApiRequest {
+        let body = RequestBody::Json(body);
+        ApiRequest { body, ..self }
+    }
+
     /// A parameter of the path, percent-decoded.
     pub fn param(&self, name: &str) -> &str {
         self.params
@@ -72,6 +78,11 @@ impl ApiRequest {
     /// All parameters of the path.
     pub fn params(&self) -> &[(String, String)] {
         &self.params
+    }
+
+    /// Whether it came by gRPC.
+    pub fn is_message(&self) -> bool {
+        matches!(self.body, RequestBody::Message(..))
     }
 
     /// The body, once.

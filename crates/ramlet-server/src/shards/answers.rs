@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use ramlet::{OrderValue, PointId, Ranked, Record, ScoredPoint};
+use ramlet::{OrderValue, PointId, Ranked, Record, ScoredPoint, ShardKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -26,6 +27,7 @@ pub struct WirePoint<'a> {
     #[serde(borrow)]
     highlights: Option<&'a RawValue>,
     pub order_value: Option<OrderValue>,
+    shard_key: Option<ShardKey>,
 }
 
 /// One that is kept.
@@ -38,6 +40,7 @@ pub struct Point {
     pub payload: Option<Box<RawValue>>,
     pub vector: Option<Box<RawValue>>,
     pub highlights: Option<Box<RawValue>>,
+    pub shard_key: Option<Arc<ShardKey>>,
 }
 
 impl From<&WirePoint<'_>> for Point {
@@ -50,6 +53,7 @@ impl From<&WirePoint<'_>> for Point {
             payload: wire.payload.map(ToOwned::to_owned),
             vector: wire.vector.map(ToOwned::to_owned),
             highlights: wire.highlights.map(ToOwned::to_owned),
+            shard_key: wire.shard_key.clone().map(Arc::new),
         }
     }
 }
@@ -157,6 +161,7 @@ impl Point {
             payload: None,
             vector: None,
             highlights: None,
+            shard_key: None,
         }
     }
 
@@ -186,6 +191,7 @@ impl Point {
         let highlights = self.highlights.take();
         let highlights = highlights.map(|raw| String::from(Box::<str>::from(raw)).into_bytes());
         let (id, score, version, order_value) = (self.id, self.score, self.version, self.order_value);
+        let shard_key = self.shard_key.take();
         let (payload, vectors) = self.parts()?;
         out.hit(&ScoredPoint {
             id,
@@ -195,21 +201,21 @@ impl Point {
             vectors,
             order_value,
             highlights,
-            shard_key: None,
+            shard_key,
         });
         Ok(())
     }
 
     /// As a record.
-    pub fn write_record(self, out: &mut Out) -> ApiResult<()> {
-        let (id, order_value) = (self.id, self.order_value);
+    pub fn write_record(mut self, out: &mut Out) -> ApiResult<()> {
+        let (id, order_value, shard_key) = (self.id, self.order_value, self.shard_key.take());
         let (payload, vectors) = self.parts()?;
         out.record(&Record {
             id,
             payload,
             vectors,
             order_value,
-            shard_key: None,
+            shard_key,
         });
         Ok(())
     }

@@ -47,7 +47,28 @@ pub async fn of_collection(asked: &Divided) -> ApiResult<Answer> {
     let own = asked.shards().own;
     let part = asked.ask(own, asked.same(Bytes::new())).await?;
     let here: Value = part.read()?;
-    let points = &here["local_shards"][0]["points_count"];
+    // With shard keys each of them is in each shard of the store.
+    let keys: Vec<&Value> = here["local_shards"].as_array().into_iter().flatten().collect();
+    let is_keyed = keys.iter().any(|key| !key["shard_key"].is_null());
+    let number = |key: &Value, shard: u32| match key["shard_id"].as_u64() {
+        Some(of_key) if is_keyed => (of_key - 1) * u64::from(asked.count()) + u64::from(shard),
+        _ => u64::from(shard),
+    };
+    let of = |shard: u32, more: Value| {
+        let each = keys.iter().map(move |key| {
+            let mut place = more.clone();
+            place["shard_id"] = json!(number(key, shard));
+            if is_keyed {
+                place["shard_key"] = key["shard_key"].clone();
+            }
+            place
+        });
+        each.collect::<Vec<Value>>()
+    };
+    let mut local = of(own, json!({ "state": "Active" }));
+    for (place, key) in local.iter_mut().zip(&keys) {
+        place["points_count"] = key["points_count"].clone();
+    }
     let mut remote = Vec::new();
     for shard in asked.all() {
         let nodes = asked.nodes_of(shard);
@@ -56,16 +77,19 @@ pub async fn of_collection(asked: &Divided) -> ApiResult<Answer> {
             .filter(|node| peer_of(&node.node) != here["peer_id"].as_u64().unwrap_or_default())
             .peekable();
         if others.peek().is_none() && shard != own {
-            remote.push(json!({ "shard_id": shard, "peer_id": 0, "state": "Dead" }));
+            remote.extend(of(shard, json!({ "peer_id": 0, "state": "Dead" })));
         }
         for node in others {
-            remote.push(json!({ "shard_id": shard, "peer_id": peer_of(&node.node), "state": "Active" }));
+            remote.extend(of(
+                shard,
+                json!({ "peer_id": peer_of(&node.node), "state": "Active" }),
+            ));
         }
     }
     asked.answer(&json!({
         "peer_id": here["peer_id"],
-        "shard_count": asked.count(),
-        "local_shards": [{ "shard_id": own, "points_count": points, "state": "Active" }],
+        "shard_count": keys.len() as u64 * u64::from(asked.count()),
+        "local_shards": local,
         "remote_shards": remote,
         "shard_transfers": [],
     }))

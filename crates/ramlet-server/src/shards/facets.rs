@@ -12,7 +12,8 @@ use super::answers::{By, WirePoint, merged};
 use super::ask::Divided;
 use super::filters;
 use super::ids::divided;
-use super::points::{no_keys, retrieve};
+use super::keys;
+use super::points::retrieve;
 use super::query::check_name;
 use super::samples::{ids_of, sample};
 use crate::answers::answer::Answer;
@@ -31,8 +32,9 @@ pub async fn facet(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
         value: Value,
         count: u64,
     }
+    // In the order of one server: what isn't there is told first.
+    asked.app.collection(asked.collection()).await?;
     let wire: WireFacet = serde_json::from_slice(body).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
     let (request, _) = wire.into_request()?;
     let mut raw: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     raw.insert("limit".to_owned(), json!(limits::LIMIT_MAX));
@@ -70,9 +72,11 @@ fn by_value(a: &Value, b: &Value) -> Ordering {
 
 /// `POST /points/search/matrix/pairs`, `/offsets`: points of all shards are drawn, and each is held against those that each shard has of them.
 pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResult<Answer> {
+    let collection = asked.app.collection(asked.collection()).await?;
     let wire: WireMatrix = serde_json::from_slice(body).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
+    let selection = wire.shards();
     let request = wire.into_request()?;
+    keys::one_key(&collection, &selection, "a matrix")?;
     check_name(asked, asked.collection(), &request.using).await?;
     let raw: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let given: Vec<&Value> = raw.get("filter").into_iter().collect();
@@ -81,6 +85,7 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
     let query = Map::from_iter([
         ("query".to_owned(), json!({ "sample": "random" })),
         ("filter".to_owned(), json!(filter)),
+        ("shard_key".to_owned(), json!(raw.get("shard_key"))),
     ]);
     let wanted = request.sample.min(ramlet::limits::MATRIX_SAMPLE_MAX + 1);
     let picked = sample(asked, filter.as_ref(), query, wanted).await?;
@@ -94,7 +99,7 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
     let ids = ids_of(&picked);
     let matrix = match ids.len() {
         0 | 1 => Matrix::default(),
-        _ => nearest(asked, ids, &request.using, request.limit).await?,
+        _ => nearest(asked, (ids, raw.get("shard_key")), &request.using, request.limit).await?,
     };
     let mut out = asked.out();
     match is_offsets {
@@ -105,7 +110,12 @@ pub async fn matrix(asked: &Divided, body: &Bytes, is_offsets: bool) -> ApiResul
 }
 
 /// For each point the nearest of the others.
-async fn nearest(asked: &Divided, ids: Vec<PointId>, using: &str, limit: usize) -> ApiResult<Matrix> {
+async fn nearest(
+    asked: &Divided,
+    (ids, keys): (Vec<PointId>, Option<&Value>),
+    using: &str,
+    limit: usize,
+) -> ApiResult<Matrix> {
     #[derive(Deserialize)]
     struct Points<'a> {
         #[serde(borrow)]
@@ -113,7 +123,7 @@ async fn nearest(asked: &Divided, ids: Vec<PointId>, using: &str, limit: usize) 
     }
     let name = |text: String| RawValue::from_string(text).map_err(ApiError::internal);
     let (no, names) = (name("false".to_owned())?, name(json!([using]).to_string())?);
-    let points = retrieve(asked, asked.collection(), &ids, (Some(&no), Some(&names))).await?;
+    let points = retrieve(asked, (asked.collection(), keys), &ids, (Some(&no), Some(&names))).await?;
     let mut vectors = Vec::with_capacity(points.len());
     for point in &points {
         let vector = super::raw::vector_of(point, using)?;
@@ -135,7 +145,7 @@ async fn nearest(asked: &Divided, ids: Vec<PointId>, using: &str, limit: usize) 
             .map(|(id, vector)| {
                 json!({
                     "query": { "nearest": vector }, "using": using, "limit": limit, "params": { "exact": true },
-                    "filter": { "must": [{ "has_id": own }], "must_not": [{ "has_id": [id] }] },
+                    "filter": { "must": [{ "has_id": own }], "must_not": [{ "has_id": [id] }] }, "shard_key": keys,
                 })
             })
             .collect();

@@ -6,15 +6,18 @@ use std::time::Instant;
 use bytes::Bytes;
 use ramlet::limits::{GROUP_POINTS_MAX, LIMIT_MAX};
 use ramlet::payload::Path;
-use ramlet::{GROUPS_GROWTH, GroupId, PointId, QueryGroupsRequest, group_ids, widen_for_groups};
+use ramlet::{
+    GROUPS_GROWTH, GroupId, PointId, QueryGroupsRequest, ShardSelection, group_ids, widen_for_groups,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::answers::{Point, write_list};
 use super::ask::Divided;
-use super::points::{dress, no_keys, retrieve};
-use super::query::Run;
+use super::keys::one_key;
+use super::points::{dress, retrieve};
+use super::query::{Run, found_for_lookup};
 use super::raw::{Query, in_words_of_query};
 use super::{Form, refused, settings};
 use crate::answers::answer::Answer;
@@ -34,16 +37,18 @@ struct Table {
     exhausted: bool,
 }
 
-fn typed<'a, T: IntoGroups + Deserialize<'a>>(json: &'a [u8]) -> ApiResult<QueryGroupsRequest> {
+fn typed<'a, T: IntoGroups + Deserialize<'a>>(
+    json: &'a [u8],
+) -> ApiResult<(QueryGroupsRequest, ShardSelection)> {
     let wire: T = serde_json::from_slice(json).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
-    wire.into_groups()
+    let keys = wire.shards();
+    Ok((wire.into_groups()?, keys))
 }
 
 /// `POST /points/query/groups`, and the older routes.
 pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
     let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
-    let mut request = match form {
+    let (mut request, keys) = match form {
         Form::Query => typed::<WireQueryGroups>(body)?,
         Form::Search => typed::<WireSearchGroups>(body)?,
         Form::Recommend => typed::<WireRecommendGroups>(body)?,
@@ -52,8 +57,15 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
     let raw: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let mut raw = in_words_of_query(form, raw);
     let lookup = raw.remove("with_lookup");
-    let shown = (raw.remove("with_payload"), raw.remove("with_vector"));
+    let mut given = |name: &str| raw.remove(name).filter(|value| !value.is_null());
+    let shown = (given("with_payload"), given("with_vector"));
+    // Groups don't show them.
+    given("highlight");
+    request.query.highlight = None;
     raw.insert("with_payload".to_owned(), payload_of(&request.group_by));
+    let collection = asked.app.collection(asked.collection()).await?;
+    one_key(&collection, &keys, "groups")?;
+    let shard_key = raw.get("shard_key").cloned();
     let path =
         Path::parse(&request.group_by).map_err(|e| ApiError::wrong_input(format_args!("group_by: {e}")))?;
     let size = request.group_size;
@@ -78,6 +90,7 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
         Query {
             typed: request.query,
             raw,
+            keys,
         },
     )
     .await?;
@@ -100,13 +113,19 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
         }
     }
     let begun = Instant::now();
-    for point in dress(asked, points, (shown.0.as_ref(), shown.1.as_ref())).await? {
+    for point in dress(
+        asked,
+        points,
+        shard_key.as_ref(),
+        (shown.0.as_ref(), shown.1.as_ref()),
+    )
+    .await?
+    {
         let id = point.id;
         dressed.insert(id, Some(point));
     }
     let mut lookups = look_up(asked, lookup, &table.groups).await?;
     if steps.is_some() {
-        let collection = asked.app.collection(asked.collection()).await?;
         gather.run.note_fetch(begun);
         gather.run.tell(steps.as_ref(), &collection);
     }
@@ -119,6 +138,9 @@ pub async fn groups(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answ
             Some(Point {
                 payload: parts.payload.clone(),
                 vector: parts.vector.clone(),
+                shard_key: parts.shard_key.clone(),
+                // Groups don't show it.
+                order_value: None,
                 ..point
             })
         });
@@ -286,7 +308,14 @@ async fn look_up(
         RawValue::from_string(text).map_err(ApiError::internal)
     };
     let (payload, vector) = (raw(payload, true)?, raw(vector, false)?);
+    found_for_lookup(asked, &collection).await?;
     let ids: Vec<PointId> = groups.iter().filter_map(|group| group.id.point_id()).collect();
-    let found = retrieve(asked, &collection, &ids, (Some(&payload), Some(&vector))).await?;
+    let found = retrieve(
+        asked,
+        (&collection, None::<&Value>),
+        &ids,
+        (Some(&payload), Some(&vector)),
+    )
+    .await?;
     Ok(found.into_iter().map(|point| (point.id, point)).collect())
 }

@@ -17,6 +17,9 @@ use crate::error::{ApiError, ApiResult};
 /// Share of diversity where none is given.
 const DIVERSITY: f32 = 0.5;
 
+/// A vector's name, its distance, and the shard keys that the query is about.
+type Compared<'a> = (&'a str, Option<Distance>, Option<&'a Value>);
+
 /// How alike points are: larger is more.
 fn similarity(score: f32, distance: Option<Distance>) -> f32 {
     match distance {
@@ -30,7 +33,7 @@ fn similarity(score: f32, distance: Option<Distance>) -> f32 {
 pub async fn chosen(
     asked: &Divided,
     candidates: Vec<Point>,
-    (using, distance): (&str, Option<Distance>),
+    (using, distance, keys): Compared<'_>,
     (diversity, most): (Option<f32>, usize),
 ) -> ApiResult<Vec<Point>> {
     if candidates.is_empty() || most == 0 {
@@ -38,7 +41,7 @@ pub async fn chosen(
     }
     let ids: Vec<PointId> = candidates.iter().map(|point| point.id).collect();
     let _held = asked.hold((ids.len() * ids.len() * size_of::<f32>()) as u64)?;
-    let alike = compared(asked, &ids, (using, distance)).await?;
+    let alike = compared(asked, &ids, (using, distance, keys)).await?;
     let lambda = 1.0 - diversity.unwrap_or(DIVERSITY);
     // Candidates, how near each is to the query, and to the nearest of those that are chosen.
     let mut pending: Vec<(usize, f32, f32)> = candidates
@@ -77,39 +80,16 @@ pub async fn chosen(
 async fn compared(
     asked: &Divided,
     ids: &[PointId],
-    (using, distance): (&str, Option<Distance>),
+    (using, distance, keys): Compared<'_>,
 ) -> ApiResult<Vec<f32>> {
-    #[derive(Deserialize)]
-    struct Points<'a> {
-        #[serde(borrow)]
-        points: Vec<WirePoint<'a>>,
-    }
     let raw = |text: String| RawValue::from_string(text).map_err(ApiError::internal);
     let (no, names) = (raw("false".to_owned())?, raw(json!([using]).to_string())?);
-    let points = retrieve(asked, asked.collection(), ids, (Some(&no), Some(&names))).await?;
+    let points = retrieve(asked, (asked.collection(), keys), ids, (Some(&no), Some(&names))).await?;
     let mut vectors: HashMap<PointId, Value> = HashMap::new();
     for point in &points {
         vectors.extend(vector_of(point, using)?.map(|vector| (point.id, vector)));
     }
     let places: HashMap<PointId, usize> = ids.iter().copied().zip(0..).collect();
-    let mut asks = Vec::new();
-    for (shard, own) in (0..).zip(divided(ids.iter().copied(), asked.count())) {
-        if own.is_empty() {
-            continue;
-        }
-        let each = ids.iter().filter_map(|id| vectors.get(id));
-        let searches: Vec<Value> = each
-            .map(|vector| {
-                json!({
-                    "query": { "nearest": vector }, "using": using, "limit": own.len(), "params": { "exact": true },
-                    "filter": { "must": [{ "has_id": own }] },
-                })
-            })
-            .collect();
-        let path = ("POST", "/collections/{collection}/points/query/batch");
-        let body = json!({ "searches": searches }).to_string();
-        asks.push((shard, asked.other(path, asked.collection(), body)?));
-    }
     // Sparse vectors that share nothing are not found.
     let unlike = if distance.is_none() {
         0.0
@@ -117,15 +97,75 @@ async fn compared(
         f32::NEG_INFINITY
     };
     let mut alike = vec![unlike; ids.len() * ids.len()];
-    for (_, part) in &asked.ask_some(asks).await? {
-        let asking = ids.iter().filter(|id| vectors.contains_key(id));
-        for (id, list) in asking.zip(part.read::<Vec<Points<'_>>>()?) {
-            for point in list.points {
-                if let Some(column) = places.get(&point.id) {
-                    alike[places[id] * ids.len() + column] = similarity(point.score, distance);
+    let asking: Vec<PointId> = ids
+        .iter()
+        .copied()
+        .filter(|id| vectors.contains_key(id))
+        .collect();
+    for asking in asking.chunks((COMPARED_AT_ONCE / ids.len()).max(1)) {
+        let searches = Searches {
+            asking,
+            vectors: &vectors,
+            ids,
+        };
+        for (id, list) in searches.done(asked, (using, keys)).await? {
+            for (other, score) in list {
+                if let Some(column) = places.get(&other) {
+                    alike[places[&id] * ids.len() + column] = similarity(score, distance);
                 }
             }
         }
     }
     Ok(alike)
+}
+
+/// So many similarities are told at once: they come as text.
+const COMPARED_AT_ONCE: usize = 8_192;
+
+/// Some of the points, each of which asks for all.
+struct Searches<'a> {
+    asking: &'a [PointId],
+    vectors: &'a HashMap<PointId, Value>,
+    ids: &'a [PointId],
+}
+
+impl Searches<'_> {
+    /// Of each that asks, with its score, what a shard has found.
+    async fn done(
+        &self,
+        asked: &Divided,
+        (using, keys): (&str, Option<&Value>),
+    ) -> ApiResult<Vec<(PointId, Vec<(PointId, f32)>)>> {
+        #[derive(Deserialize)]
+        struct Points<'a> {
+            #[serde(borrow)]
+            points: Vec<WirePoint<'a>>,
+        }
+        let mut asks = Vec::new();
+        for (shard, own) in (0..).zip(divided(self.ids.iter().copied(), asked.count())) {
+            if own.is_empty() {
+                continue;
+            }
+            let each = self.asking.iter().filter_map(|id| self.vectors.get(id));
+            let searches: Vec<Value> = each
+                .map(|vector| {
+                    json!({
+                        "query": { "nearest": vector }, "using": using, "limit": own.len(), "params": { "exact": true },
+                        "filter": { "must": [{ "has_id": own }] }, "shard_key": keys,
+                    })
+                })
+                .collect();
+            let path = ("POST", "/collections/{collection}/points/query/batch");
+            let body = json!({ "searches": searches }).to_string();
+            asks.push((shard, asked.other(path, asked.collection(), body)?));
+        }
+        let mut found = Vec::with_capacity(asks.len() * self.asking.len());
+        for (_, part) in &asked.ask_some(asks).await? {
+            for (id, list) in self.asking.iter().zip(part.read::<Vec<Points<'_>>>()?) {
+                let scores = list.points.iter().map(|point| (point.id, point.score));
+                found.push((*id, scores.collect()));
+            }
+        }
+        Ok(found)
+    }
 }

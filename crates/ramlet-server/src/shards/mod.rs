@@ -12,6 +12,7 @@ mod filters;
 mod groups;
 mod highlights;
 mod ids;
+mod keys;
 pub(crate) mod known;
 mod lanes;
 mod map;
@@ -35,6 +36,7 @@ pub use self::map::ShardMap;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::nodes::changes;
+use crate::nodes::keys::by_own_route as keys_changed;
 use crate::nodes::node::{ALL_SHARDS, Node};
 use crate::request::call::Call;
 use crate::request::route::Route;
@@ -58,6 +60,8 @@ enum Setting {
     Create,
     Delete,
     Aliases,
+    CreateKey,
+    DropKey,
     /// May be done again where it is done already.
     Other,
 }
@@ -124,6 +128,10 @@ fn way_of(route: &Route) -> Way {
         }
         ("GET", "/exists" | "/aliases" | "/shards") => Way::First,
         ("GET", "/cluster") => Way::Read(Reading::Shards),
+        ("PUT", "/shards") => Way::Settings(Setting::CreateKey),
+        ("POST", "/shards/delete") => Way::Settings(Setting::DropKey),
+        // But for the two above, which come by it too: refused, in its words.
+        ("POST", "/cluster") => Way::First,
         ("GET", "/optimizations" | "/memory") => Way::Here,
         ("PUT", "/points" | "/points/vectors") => Way::Write(Writing::Points),
         (
@@ -167,6 +175,10 @@ fn refused(what: impl std::fmt::Display) -> ApiError {
 
 /// Answers a request that may, where collections are divided from the shards that it is about.
 pub(crate) async fn handle(route: &'static Route, call: Call) -> ApiResult<Answer> {
+    let (route, call) = match &call.app.node {
+        Some(_) => keys_changed(route, call)?,
+        None => (route, call),
+    };
     let headers = &call.request.incoming.headers;
     let node = match call.app.node.as_ref() {
         Some(node)
@@ -241,14 +253,6 @@ mod tests {
         );
         let never = of(Way::Never);
         let others: Vec<_> = never.iter().filter(|path| !path.contains("snapshot")).collect();
-        assert_eq!(
-            others,
-            [
-                "POST /collections/{collection}/cluster",
-                "PUT /collections/{collection}/shards",
-                "POST /collections/{collection}/shards/delete",
-                "POST /collections/{collection}/statistics",
-            ]
-        );
+        assert_eq!(others, ["POST /collections/{collection}/statistics",]);
     }
 }

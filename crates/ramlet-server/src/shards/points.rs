@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::answers::{By, Point, WirePoint, merged, write_list};
 use super::ask::Divided;
 use super::ids::{divided, shard_of};
-use super::refused;
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::wire::query::{WireCount, WireRetrieve, WireScroll};
@@ -29,22 +28,13 @@ pub async fn one(asked: &Divided) -> ApiResult<Answer> {
     Ok(Answer::Json(out))
 }
 
-/// Refuses a request for shards by their keys.
-pub fn no_keys(shards: &ramlet::ShardSelection) -> ApiResult<()> {
-    match shards {
-        ramlet::ShardSelection::All => Ok(()),
-        _ => Err(refused("`shard_key`")),
-    }
-}
-
 /// `POST /collections/{collection}/points`.
 pub async fn several(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
     let wire: WireRetrieve = serde_json::from_slice(body).map_err(ApiError::format)?;
-    no_keys(&wire.shard_key.0)?;
     let raw: Selected<'_> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let found = retrieve(
         asked,
-        asked.collection(),
+        (asked.collection(), raw.shard_key),
         &wire.ids,
         (raw.with_payload, raw.vector()),
     )
@@ -63,6 +53,8 @@ struct Selected<'a> {
     with_vector: Option<&'a RawValue>,
     #[serde(borrow)]
     with_vectors: Option<&'a RawValue>,
+    #[serde(borrow)]
+    shard_key: Option<&'a RawValue>,
 }
 
 impl<'a> Selected<'a> {
@@ -71,10 +63,10 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Points of a collection by their ids, in that order, each once; those that aren't there are left out.
-pub async fn retrieve(
+/// Points of a collection, or under some of its shard keys, by their ids: in that order, each once. Those that aren't there are left out.
+pub async fn retrieve<K: serde::Serialize + Copy>(
     asked: &Divided,
-    collection: &str,
+    (collection, keys): (&str, K),
     ids: &[PointId],
     (payload, vector): (Option<&RawValue>, Option<&RawValue>),
 ) -> ApiResult<Vec<Point>> {
@@ -84,7 +76,7 @@ pub async fn retrieve(
         if ids.is_empty() && shard != asked.shards().own {
             continue;
         }
-        let body = json!({ "ids": ids, "with_payload": payload, "with_vector": vector });
+        let body = json!({ "ids": ids, "with_payload": payload, "with_vector": vector, "shard_key": keys });
         let path = ("POST", "/collections/{collection}/points");
         asks.push((shard, asked.other(path, collection, body.to_string())?));
     }
@@ -102,10 +94,11 @@ pub async fn retrieve(
 pub async fn dress(
     asked: &Divided,
     points: Vec<Point>,
+    keys: Option<&Value>,
     (payload, vector): (Option<&Value>, Option<&Value>),
 ) -> ApiResult<Vec<Point>> {
     let wanted = (wants_payload(payload)?, wants_vector(vector)?);
-    if points.is_empty() || wanted == (false, false) {
+    if points.is_empty() || wanted == (false, false) && !is_keyed(asked).await? {
         return Ok(points);
     }
     let ids: Vec<PointId> = points.iter().map(|point| point.id).collect();
@@ -114,7 +107,8 @@ pub async fn dress(
         RawValue::from_string(text).map_err(ApiError::internal)
     };
     let (payload, vector) = (raw(payload)?, raw(vector)?);
-    let found = retrieve(asked, asked.collection(), &ids, (Some(&payload), Some(&vector))).await?;
+    let place = (asked.collection(), keys);
+    let found = retrieve(asked, place, &ids, (Some(&payload), Some(&vector))).await?;
     let mut found: HashMap<PointId, Point> = found.into_iter().map(|point| (point.id, point)).collect();
     // One that was deleted meanwhile is no hit any more.
     let dressed = points.into_iter().filter_map(|point| {
@@ -122,10 +116,17 @@ pub async fn dress(
         Some(Point {
             payload: parts.payload,
             vector: parts.vector,
+            shard_key: parts.shard_key,
             ..point
         })
     });
     Ok(dressed.collect())
+}
+
+/// Whether its points show a shard key.
+async fn is_keyed(asked: &Divided) -> ApiResult<bool> {
+    let collection = asked.app.collection(asked.collection()).await?;
+    Ok(collection.shard_infos().is_some())
 }
 
 fn wants_payload(value: Option<&Value>) -> ApiResult<bool> {
@@ -153,7 +154,6 @@ pub async fn scroll(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
         next_page_offset: Option<PointId>,
     }
     let wire: WireScroll = serde_json::from_slice(&body).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
     let scroll = wire.into_scroll()?;
     let parts = asked.ask_all(|| Ok(asked.same(body.clone()))).await?;
     let (mut lists, mut next) = (Vec::new(), None::<PointId>);
@@ -190,8 +190,7 @@ pub struct Count {
 
 /// `POST /collections/{collection}/points/count`.
 pub async fn count(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
-    let wire: WireCount = serde_json::from_slice(&body).map_err(ApiError::format)?;
-    no_keys(&wire.shard_key.0)?;
+    let _: WireCount = serde_json::from_slice(&body).map_err(ApiError::format)?;
     let parts = asked.ask_all(|| Ok(asked.same(body.clone()))).await?;
     let mut count = 0;
     for (_, part) in &parts {

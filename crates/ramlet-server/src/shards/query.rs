@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -24,7 +24,8 @@ use super::answers::{By, Point, Rank, WirePoint, in_order, merged, write_list};
 use super::ask::{Ask, Divided, Part, at_once};
 use super::filters;
 use super::ids::{divided, divided_by};
-use super::points::{dress, no_keys, retrieve};
+use super::keys::one_key;
+use super::points::{dress, retrieve};
 use super::raw::{Object, Query, id_of, inputs, objects, objects_mut, points_of, vector_of};
 use super::samples::{Chance, sample};
 use super::told::Told;
@@ -47,12 +48,14 @@ const POINT_BYTES: u64 = 2 * size_of::<Point>() as u64;
 pub async fn one(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answer> {
     let json = std::str::from_utf8(body).map_err(ApiError::format)?;
     // What is wrong with it is told before memory is.
+    let (mut typed, _) = Query::typed(asked, form, json)?;
     let collection = asked.app.collection(asked.collection()).await?;
-    let mut typed = Query::typed(form, json)?;
-    fit(asked, &mut typed).await?;
-    collection.check_query(&typed)?;
+    if typed.limit > 0 {
+        fit(asked, &mut typed).await?;
+        collection.check_query(&typed)?;
+    }
     let _tree = asked.hold(body.len() as u64 * limits::TREE_OF_JSON)?;
-    let query = Query::read(form, json)?;
+    let query = Query::read(asked, form, json)?;
     let beside = query.typed.params.explain;
     let steps = asked.steps(beside);
     let run = Run::new(asked, query).await?;
@@ -110,9 +113,10 @@ pub async fn batch(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answe
     let mut queries = Vec::with_capacity(searches.len());
     for (at, json) in searches.iter().enumerate() {
         let within = |e: ApiError| e.within(format_args!("searches[{at}]"));
-        queries.push(Query::read(form, json.get()).map_err(within)?);
+        queries.push(Query::read(asked, form, json.get()).map_err(within)?);
     }
     let beside = queries.iter().any(|query| query.typed.params.explain);
+    let collection = asked.app.collection(asked.collection()).await?;
     let steps = asked.steps(beside);
     let mut runs = Vec::with_capacity(queries.len());
     for query in queries {
@@ -131,7 +135,6 @@ pub async fn batch(asked: &Divided, form: Form, body: &Bytes) -> ApiResult<Answe
         }
     };
     if steps.is_some() {
-        let collection = asked.app.collection(asked.collection()).await?;
         runs.iter().for_each(|run| run.tell(steps.as_ref(), &collection));
     }
     let mut out = asked.points_out();
@@ -170,7 +173,7 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
     let ask = || {
         let ask = asked.other(QUERIES, asked.collection(), body.clone())?;
         Ok(Ask {
-            is_told: runs.iter().any(|run| run.told.is_some()),
+            told_from: runs.iter().filter_map(Run::told_from).min(),
             ..ask
         })
     };
@@ -178,10 +181,15 @@ async fn together(asked: &Divided, runs: &[Run<'_>]) -> ApiResult<Vec<Vec<Point>
     let mut answers = Vec::with_capacity(parts.len());
     for (_, part) in &parts {
         answers.push(part.read::<Vec<Points<'_>>>()?.into_iter());
-        let explains: Option<Vec<&RawValue>> = part.explain()?;
-        for (run, explain) in runs.iter().zip(explains.into_iter().flatten()) {
+        let explains: Option<Vec<&RawValue>> = match runs.iter().any(|run| run.told.is_some()) {
+            true => part.explain()?,
+            false => None,
+        };
+        let mut explains = explains.into_iter().flatten();
+        for run in runs {
+            let explain = explains.next();
             if let Some(told) = &run.told {
-                told.note(asked, part, Some(explain))?;
+                told.note(asked, part, explain)?;
             }
         }
     }
@@ -275,12 +283,26 @@ impl<'a> Run<'a> {
     /// Checks a query, and looks up the vectors of the points that it names.
     pub async fn new(asked: &'a Divided, mut query: Query) -> ApiResult<Run<'a>> {
         let collection: Arc<Collection> = asked.app.collection(asked.collection()).await?;
-        fit(asked, &mut query.typed).await?;
-        collection.check_query(&query.typed)?;
         let config = Arc::new(collection.config());
         let is_asked = query.typed.params.explain;
-        let told = (is_asked || asked.is_noted()).then(|| Arc::new(Told::new(is_asked)));
+        let told = (is_asked || asked.is_noted()).then(|| Arc::new(Told::new(asked, is_asked)));
+        if query.typed.limit == 0 {
+            // Nothing is looked for, so nothing can be missing.
+            return Ok(Run {
+                asked,
+                config,
+                query,
+                excluded: Vec::new(),
+                more: None,
+                told,
+            });
+        }
+        fit(asked, &mut query.typed).await?;
+        collection.check_query(&query.typed)?;
         let typed = &query.typed;
+        if !typed.prefetch.is_empty() || matches!(typed.query, Some(QueryKind::NearestWithMmr { .. })) {
+            one_key(&collection, &query.keys, "a query with prefetches or `mmr`")?;
+        }
         let root = (typed.query.as_ref(), typed.using.as_str(), typed.limit);
         check_stage(&config, root, &typed.prefetch)?;
         let excluded = look_up(asked, &mut query.raw).await?;
@@ -306,6 +328,7 @@ impl<'a> Run<'a> {
             query: Query {
                 typed,
                 raw: self.query.raw.clone(),
+                keys: self.query.keys.clone(),
             },
             excluded: self.excluded.clone(),
             more,
@@ -362,8 +385,13 @@ impl<'a> Run<'a> {
 
     /// What is shown of its points.
     fn shown(&self) -> (Option<&Value>, Option<&Value>) {
-        let raw = &self.query.raw;
-        (raw.get("with_payload"), raw.get("with_vector"))
+        let given = |name: &str| self.query.raw.get(name).filter(|value| !value.is_null());
+        (given("with_payload"), given("with_vector"))
+    }
+
+    /// The shard keys that it is about, as they came.
+    fn keys(&self) -> Option<&Value> {
+        self.query.raw.get("shard_key")
     }
 
     fn filters(&self) -> Vec<&Value> {
@@ -372,6 +400,9 @@ impl<'a> Run<'a> {
 
     /// The points of the answer.
     pub async fn points(&self) -> ApiResult<Vec<Point>> {
+        if self.query.typed.limit == 0 {
+            return Ok(Vec::new());
+        }
         let root = self.root();
         let filters = self.filters();
         let found = self.stage(root, filters, true).await?;
@@ -390,7 +421,7 @@ impl<'a> Run<'a> {
     /// Points that were found without payloads and vectors, with what is shown of them.
     async fn dressed(&self, found: Vec<Point>) -> ApiResult<Vec<Point>> {
         if self.query.typed.highlight.is_none() {
-            return dress(self.asked, found, self.shown()).await;
+            return dress(self.asked, found, self.keys(), self.shown()).await;
         }
         let _held = self.hold_points(found.len())?;
         let ranks: Vec<Rank> = found.iter().map(Point::rank).collect();
@@ -406,11 +437,16 @@ impl<'a> Run<'a> {
         Ok(in_order(self.lists(&parts)?, By::Id, order, ranks.len()))
     }
 
+    /// From how long on shards tell how they did it, if they are to.
+    fn told_from(&self) -> Option<Duration> {
+        self.told.as_ref().map(|told| told.from)
+    }
+
     /// A query to a shard.
     fn ask_of(&self, body: impl Into<Bytes>) -> ApiResult<Ask> {
         let ask = self.asked.other(QUERY, self.asked.collection(), body)?;
         Ok(Ask {
-            is_told: self.told.is_some(),
+            told_from: self.told_from(),
             ..ask
         })
     }
@@ -434,7 +470,7 @@ impl<'a> Run<'a> {
             typed.query,
             Some(QueryKind::SampleRandom | QueryKind::NearestWithMmr { .. })
         );
-        typed.prefetch.is_empty() && !one_by_one
+        typed.prefetch.is_empty() && !one_by_one && typed.limit > 0
     }
 
     fn one_list(&self) -> Object {
@@ -476,6 +512,9 @@ impl<'a> Run<'a> {
 
     fn finish(&self, body: &mut Object, most: usize, shows: bool) {
         body.insert("limit".to_owned(), json!(most));
+        if let Some(keys) = self.keys() {
+            body.insert("shard_key".to_owned(), keys.clone());
+        }
         if body.get("params").is_none_or(Value::is_null) {
             body.insert("params".to_owned(), json!({}));
         }
@@ -556,9 +595,12 @@ impl<'a> Run<'a> {
             is_near: true,
             ..stage
         };
+        if near.most == 0 {
+            return Ok(Vec::new());
+        }
         let near = self.stage(near, filters, shows).await?;
         let params = self.config.vectors.get(stage.using);
-        let of = (stage.using, params.map(|params| params.distance));
+        let of = (stage.using, params.map(|params| params.distance), self.keys());
         super::mmr::chosen(self.asked, near, of, (mmr.diversity, stage.most)).await
     }
 
@@ -733,25 +775,26 @@ fn check_stage(
         .try_for_each(|one| check_stage(config, (one.query.as_ref(), &one.using, one.limit), &one.prefetch))
 }
 
-/// A collection and a vector of it.
-type Place = (String, String);
+/// A collection, a vector of it, and the shard keys where its points are looked for: JSON.
+type Place = (String, String, String);
 
 #[derive(Deserialize)]
 struct LookupFrom {
     collection: String,
     vector: Option<String>,
     #[serde(default)]
-    shard_key: crate::wire::shard_key::WireShards,
+    shard_key: Value,
 }
 
-fn place_of(asked: &Divided, stage: &Object) -> ApiResult<Place> {
+/// `keys`: those of the query itself.
+fn place_of(asked: &Divided, stage: &Object, keys: &Value) -> ApiResult<Place> {
     let using = stage.get("using").and_then(Value::as_str).unwrap_or_default();
     match stage.get("lookup_from").filter(|from| !from.is_null()) {
-        None => Ok((asked.collection().to_owned(), using.to_owned())),
+        None => Ok((asked.collection().to_owned(), using.to_owned(), keys.to_string())),
         Some(from) => {
             let from = LookupFrom::deserialize(from).map_err(ApiError::format)?;
-            no_keys(&from.shard_key.0)?;
-            Ok((from.collection, from.vector.unwrap_or_else(|| using.to_owned())))
+            let vector = from.vector.unwrap_or_else(|| using.to_owned());
+            Ok((from.collection, vector, from.shard_key.to_string()))
         }
     }
 }
@@ -764,13 +807,25 @@ fn each_stage(stage: &mut Object, each: &mut dyn FnMut(&mut Object) -> ApiResult
     Ok(())
 }
 
+/// Refuses to look points up in a collection that isn't there, in the words of a query for that, or that the key doesn't open.
+pub async fn found_for_lookup(asked: &Divided, name: &str) -> ApiResult<()> {
+    asked.grant.check(Access::Read, Some(name))?;
+    let found = asked.app.collection(name).await;
+    let found = found.map(drop);
+    found.map_err(|e| match e.status {
+        StatusCode::NOT_FOUND => ApiError::not_found(format_args!("Collection {name} not found")),
+        _ => e,
+    })
+}
+
 /// Puts the vectors of points in place of their ids. The ids of points of the collection itself, which are no hits: ascending.
 async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
     let own = asked.app.engine.resolve_alias(asked.collection());
+    let keys = raw.get("shard_key").cloned().unwrap_or_default();
     let mut wanted: HashMap<Place, Vec<PointId>> = HashMap::new();
     let (mut excluded, mut others) = (Vec::new(), Vec::new());
     each_stage(raw, &mut |stage| {
-        let place = place_of(asked, stage)?;
+        let place = place_of(asked, stage, &keys)?;
         if stage.get("lookup_from").is_some_and(|from| !from.is_null()) {
             others.push(place.0.clone());
         }
@@ -787,13 +842,7 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
         Ok(())
     })?;
     for name in others {
-        asked.grant.check(Access::Read, Some(&name))?;
-        let found = asked.app.collection(&name).await;
-        // In the words of a query for a collection that it looks points up in.
-        found.map_err(|e| match e.status {
-            StatusCode::NOT_FOUND => ApiError::not_found(format_args!("Collection {name} not found")),
-            _ => e,
-        })?;
+        found_for_lookup(asked, &name).await?;
     }
     excluded.sort_unstable();
     excluded.dedup();
@@ -804,7 +853,8 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
         let names = serde_json::to_string(&[&place.1]).map_err(ApiError::internal)?;
         let names = RawValue::from_string(names).map_err(ApiError::internal)?;
         let no = RawValue::from_string("false".to_owned()).map_err(ApiError::internal)?;
-        let found = retrieve(asked, &place.0, &ids, (Some(&no), Some(&names))).await?;
+        let keys: Value = serde_json::from_str(&place.2).map_err(ApiError::internal)?;
+        let found = retrieve(asked, (&place.0, &keys), &ids, (Some(&no), Some(&names))).await?;
         let found: HashMap<PointId, Point> = found.into_iter().map(|point| (point.id, point)).collect();
         for id in ids {
             let point = found
@@ -824,7 +874,7 @@ async fn look_up(asked: &Divided, raw: &mut Object) -> ApiResult<Vec<PointId>> {
     each_stage(raw, &mut |stage| {
         // Statistics go there.
         stage.entry("params").or_insert(Value::Null);
-        let place = place_of(asked, stage)?;
+        let place = place_of(asked, stage, &keys)?;
         for input in inputs(stage.get_mut("query")) {
             if let Some(vector) = id_of(input).and_then(|id| vectors.get(&(place.clone(), id))) {
                 *input = vector.clone();
@@ -842,7 +892,11 @@ pub async fn check_name(asked: &Divided, collection: &str, name: &str) -> ApiRes
     if config.vectors.contains_key(name) || config.sparse_vectors.contains_key(name) {
         return Ok(());
     }
+    let told = match name {
+        "" => "the collection has no default vector",
+        name => name,
+    };
     Err(ApiError::wrong_input(format_args!(
-        "Not existing vector name error: {name}"
+        "Not existing vector name error: {told}"
     )))
 }

@@ -1,13 +1,12 @@
 //! Queries in JSON: older ones in the words of the query API, the places of vectors, and points of answers.
 
-use ramlet::{PointId, QueryRequest};
+use ramlet::{PointId, QueryRequest, ShardSelection};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Form;
 use super::answers::{Point, WirePoint};
-use super::ask::Part;
-use super::points::no_keys;
+use super::ask::{Divided, Part};
 use crate::error::{ApiError, ApiResult};
 use crate::wire::query::{
     IntoQuery, WireDiscoverRequest, WireQueryRequest, WireRecommendRequest, WireSearchRequest,
@@ -19,16 +18,45 @@ pub type Object = Map<String, Value>;
 pub struct Query {
     pub typed: QueryRequest,
     pub raw: Object,
+    pub keys: ShardSelection,
 }
 
-fn typed<'a, T: IntoQuery + Deserialize<'a>>(json: &'a str) -> ApiResult<QueryRequest> {
+fn typed<'a, T: IntoQuery + Deserialize<'a>>(json: &'a str) -> ApiResult<(QueryRequest, ShardSelection)> {
     let wire: T = serde_json::from_str(json).map_err(ApiError::format)?;
-    no_keys(&wire.shards())?;
-    wire.into_query()
+    let keys = wire.shards();
+    Ok((wire.into_query()?, keys))
+}
+
+/// The limit of a recommendation by gRPC may be 0.
+fn unlimited(form: Form, json: &str) -> ApiResult<Option<Object>> {
+    #[derive(Deserialize)]
+    struct Limited {
+        limit: Option<u64>,
+    }
+    match (form, serde_json::from_str::<Limited>(json)) {
+        (Form::Recommend, Ok(Limited { limit: Some(0) })) => {
+            let raw = serde_json::from_str(json).map_err(ApiError::format)?;
+            Ok(Some(raw))
+        }
+        _ => Ok(None),
+    }
 }
 
 impl Query {
-    pub fn typed(form: Form, json: &str) -> ApiResult<QueryRequest> {
+    /// With the shard keys that it is about.
+    pub fn typed(asked: &Divided, form: Form, json: &str) -> ApiResult<(QueryRequest, ShardSelection)> {
+        if asked.is_message
+            && let Some(mut raw) = unlimited(form, json)?
+        {
+            raw.insert("limit".to_owned(), json!(1));
+            let (mut typed, keys) = Query::typed_of(form, &Value::Object(raw).to_string())?;
+            typed.limit = 0;
+            return Ok((typed, keys));
+        }
+        Query::typed_of(form, json)
+    }
+
+    fn typed_of(form: Form, json: &str) -> ApiResult<(QueryRequest, ShardSelection)> {
         match form {
             Form::Query => typed::<WireQueryRequest>(json),
             Form::Search => typed::<WireSearchRequest>(json),
@@ -37,11 +65,11 @@ impl Query {
         }
     }
 
-    pub fn read(form: Form, json: &str) -> ApiResult<Query> {
-        let typed = Query::typed(form, json)?;
+    pub fn read(asked: &Divided, form: Form, json: &str) -> ApiResult<Query> {
+        let (typed, keys) = Query::typed(asked, form, json)?;
         let raw = serde_json::from_str(json).map_err(ApiError::format)?;
         let raw = in_words_of_query(form, raw);
-        Ok(Query { typed, raw })
+        Ok(Query { typed, raw, keys })
     }
 }
 

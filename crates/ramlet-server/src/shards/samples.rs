@@ -42,8 +42,11 @@ pub async fn sample(
     mut body: Map<String, Value>,
     wanted: usize,
 ) -> ApiResult<Vec<Point>> {
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
     let collection = asked.collection();
-    let counted = json!({ "filter": filter, "exact": true }).to_string();
+    let counted = json!({ "filter": filter, "exact": true, "shard_key": body.get("shard_key") }).to_string();
     let path = ("POST", "/collections/{collection}/points/count");
     let counts = asked
         .ask_all(|| asked.other(path, collection, counted.clone()))

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Ask, Divided};
-use super::{Setting, refused};
+use super::{Setting, keys};
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 
@@ -22,6 +22,12 @@ pub async fn change(asked: &Divided, setting: Setting, body: Bytes) -> ApiResult
             asked.answer(&done.read::<Value>()?)
         }
         Setting::Aliases => aliases(asked, body).await,
+        Setting::CreateKey => keys::create(asked, body).await,
+        Setting::DropKey => {
+            let done = asked.ask(0, asked.same(body.clone())).await?;
+            others(asked, || Ok(asked.same(body.clone()))).await?;
+            asked.answer(&done.read::<Value>()?)
+        }
         Setting::Other => {
             let done = others(asked, || Ok(asked.same(body.clone()))).await;
             // What is there already, or is gone already, is no fault: shard 0 says whether it is.
@@ -49,19 +55,14 @@ async fn others(asked: &Divided, ask: impl Fn() -> ApiResult<Ask>) -> ApiResult<
 }
 
 async fn create(asked: &Divided, body: &Bytes) -> ApiResult<Answer> {
-    let mut fields: Map<String, Value> = match body.is_empty() {
-        true => Map::new(),
-        false => serde_json::from_slice(body).map_err(ApiError::format)?,
-    };
-    if fields.get("sharding_method").and_then(Value::as_str) == Some("custom") {
-        return Err(refused("`sharding_method: custom`"));
-    }
+    let mut fields: Map<String, Value> = serde_json::from_slice(body).map_err(ApiError::format)?;
     let shards = asked.count();
     match fields.get("shard_number").filter(|number| !number.is_null()) {
         None => {
             fields.insert("shard_number".to_owned(), json!(shards));
         }
-        Some(number) if *number == json!(shards) => {}
+        // What no server takes is refused in its words.
+        Some(number) if *number == json!(shards) || *number == json!(0) => {}
         Some(number) => {
             return Err(ApiError::wrong_input(format_args!(
                 "shard_number is {number}, and this store has {shards} shards: each of its collections is divided into all of them (see docs/scale-out.md)"
@@ -141,7 +142,7 @@ async fn aliases(asked: &Divided, body: Bytes) -> ApiResult<Answer> {
             params: Vec::new(),
             query: String::new(),
             body: Bytes::new(),
-            is_told: false,
+            told_from: None,
         })
     };
     // A key that opens some collections only doesn't see all: it changed what it could.

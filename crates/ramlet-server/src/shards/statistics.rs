@@ -13,7 +13,9 @@ const STATISTICS: (&str, &str) = ("POST", "/collections/{collection}/statistics"
 
 /// Puts the statistics of all shards into each stage that weighs words.
 pub async fn weigh(asked: &Divided, config: &CollectionConfig, query: &mut Query) -> ApiResult<()> {
-    let Query { typed, raw } = query;
+    let Query { typed, raw, .. } = query;
+    let keys = raw.get("shard_key").cloned();
+    let keys = keys.as_ref();
     let mut stages = Vec::new();
     gather(
         (typed.query.as_ref(), &typed.using, &typed.prefetch),
@@ -22,11 +24,11 @@ pub async fn weigh(asked: &Divided, config: &CollectionConfig, query: &mut Query
     );
     for (kind, using, raw) in stages {
         match kind {
-            QueryKind::Text(_) => text(asked, using, raw).await?,
+            QueryKind::Text(_) => text(asked, (using, keys), raw).await?,
             kind => {
                 let sparse = config.sparse_vectors.get(using);
                 if sparse.is_some_and(|sparse| sparse.modifier == Some(Modifier::Idf)) {
-                    sparse_vectors(asked, kind, using, raw).await?;
+                    sparse_vectors(asked, kind, (using, keys), raw).await?;
                 }
             }
         }
@@ -66,11 +68,11 @@ struct Fields<'r> {
     params: Option<&'r mut Value>,
 }
 
-async fn text(asked: &Divided, using: &str, raw: Fields<'_>) -> ApiResult<()> {
+async fn text(asked: &Divided, (using, keys): (&str, Option<&Value>), raw: Fields<'_>) -> ApiResult<()> {
     let Some(text) = raw.query.and_then(|query| query.get_mut("text")) else {
         return Ok(());
     };
-    let body = json!({ "using": using, "text": text }).to_string();
+    let body = json!({ "using": using, "text": text, "shard_key": keys }).to_string();
     let parts = asked
         .ask_all(|| asked.other(STATISTICS, asked.collection(), body.clone()))
         .await?;
@@ -99,7 +101,7 @@ async fn text(asked: &Divided, using: &str, raw: Fields<'_>) -> ApiResult<()> {
 async fn sparse_vectors(
     asked: &Divided,
     kind: &QueryKind,
-    using: &str,
+    (using, keys): (&str, Option<&Value>),
     mut raw: Fields<'_>,
 ) -> ApiResult<()> {
     // Vectors as they came, also those that a model makes of texts, ...
@@ -121,7 +123,7 @@ async fn sparse_vectors(
     dims.sort_unstable();
     dims.dedup();
     let idf = raw.params.as_ref().and_then(|params| params.get("idf"));
-    let body = json!({ "using": using, "indices": dims, "idf": idf }).to_string();
+    let body = json!({ "using": using, "indices": dims, "idf": idf, "shard_key": keys }).to_string();
     let parts = asked
         .ask_all(|| asked.other(STATISTICS, asked.collection(), body.clone()))
         .await?;

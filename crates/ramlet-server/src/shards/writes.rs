@@ -8,9 +8,9 @@ use ramlet::PointId;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::Writing;
 use super::ask::{Ask, Divided};
 use super::ids::shard_of;
-use super::{Writing, refused};
 use crate::answers::answer::Answer;
 use crate::error::{ApiError, ApiResult};
 use crate::limits;
@@ -90,9 +90,6 @@ fn with(fields: &Fields<'_>, replaced: &[(&str, &str)]) -> ApiResult<String> {
 
 /// What each shard is to do of an operation. What isn't understood goes to the shard that is here, which says what is wrong.
 fn parts(asked: &Divided, is_of_points: bool, fields: &Fields<'_>) -> ApiResult<Parts> {
-    if given(fields, "shard_key").is_some_and(|key| key.get() != "[]") {
-        return Err(refused("`shard_key`"));
-    }
     let divided = match (is_of_points, given(fields, "points"), given(fields, "batch")) {
         (true, Some(points), None) => points_parts(asked.count(), fields, points)?,
         (true, None, Some(batch)) => batch_parts(asked.count(), fields, batch)?,

@@ -247,7 +247,7 @@ impl Acceptor {
     fn reject(&self, stream: &TcpStream, e: &ApiError) {
         self.app
             .refusals
-            .note(e.refusal, (e.status, &e.message), ("a connection", ""));
+            .note(e.refusal, (e.status, &e.message), ("a connection", "", None));
         if !self.encrypted && matches!(self.api, Api::Rest(_)) {
             reject(stream, e);
         }

@@ -6,7 +6,7 @@
 pub mod collection;
 pub mod explain;
 pub mod explain_shards;
-mod explain_words;
+pub mod explain_words;
 pub mod facet;
 pub mod filter;
 pub mod has_value;

@@ -309,6 +309,8 @@ pub struct WireStatistics {
     idf: Option<WireIdf>,
     /// ... or words.
     text: Option<WireText>,
+    #[serde(default)]
+    pub shard_key: WireShards,
 }
 
 impl WireStatistics {

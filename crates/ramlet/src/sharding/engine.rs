@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ramlet_format::catalog::CollectionEntry;
+use ramlet_format::catalog::{CollectionEntry, ShardEntry};
 
 use super::{Shard, ShardKey, align, no_shard};
 use crate::collection::Collection;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::SHARD_KEY_BYTES_MAX;
+use crate::recovery::catalog::{directory_id, number_of};
+use crate::recovery::recover;
+use crate::schema::Slots;
 use crate::state::core::Core;
+use crate::types::CollectionConfig;
 
 impl Engine {
     /// Adds an empty shard. `BadInput` where the collection has no keys, or this one already.
@@ -33,21 +37,64 @@ impl Engine {
             let writer = handle.core().writer();
             (writer.config.clone(), writer.slots.clone())
         };
-        let core = self.new_shard(settings)?;
         let list = shards.list();
         let number = list.iter().map(|shard| shard.number).max().unwrap_or(0) + 1;
-        let shard = Arc::new(Shard {
+        let core = self.new_shard((&name, handle.id()), (key, number), &settings)?;
+        let mut longer = (*list).clone();
+        longer.push(Arc::new(Shard {
             key: Arc::new(key.clone()),
             number,
             core,
-        });
-        let mut longer = (*list).clone();
-        longer.push(shard.clone());
-        self.commit_shards(&name, &handle, &longer)
-            // A commit of which nobody knows may have listed its directory, which is left to the next start.
-            .inspect_err(|_| shard.core.dropped.store(true, Ordering::Release))?;
+        }));
         shards.replace(longer);
         Ok(())
+    }
+
+    /// The number that a key's shard got when it was created; `None` where the collection hasn't the key.
+    pub fn number_of_shard_key(&self, collection: &str, key: &ShardKey) -> Option<u64> {
+        let names = self.names();
+        let entry = names.entry(names.target(collection))?;
+        let shard = entry.shards.iter().find(|shard| shard.key == *key)?;
+        number_of(&shard.id)
+    }
+
+    /// Creates an empty shard with these settings, and lists it behind the collection's others in one commit.
+    fn new_shard(
+        &self,
+        collection: (&str, &str),
+        (key, number): (&ShardKey, u32),
+        settings: &(CollectionConfig, Slots),
+    ) -> Result<Arc<Core>> {
+        self.in_room(|| self.new_shard_in_room(collection, (key, number), settings.clone()))
+    }
+
+    fn new_shard_in_room(
+        &self,
+        (name, collection): (&str, &str),
+        (key, number): (&ShardKey, u32),
+        (config, slots): (CollectionConfig, Slots),
+    ) -> Result<Arc<Core>> {
+        let mut names = self.names();
+        self.check_running()?;
+        let id = directory_id(names.catalog.next_id);
+        let mut catalog = names.catalog.clone();
+        let mut entries = catalog.collections.iter_mut();
+        let entry = entries.find(|entry| entry.name == name && entry.id == collection);
+        let gone = || Error::not_found(format!("Not found: Collection `{name}` doesn't exist!"));
+        entry.ok_or_else(gone)?.shards.push(ShardEntry {
+            key: key.clone(),
+            number,
+            id: id.clone(),
+        });
+        // Before anything is written.
+        self.hold_listed(&catalog)?;
+        self.check_files(&self.shared().live_collections(), &config)?;
+        catalog.next_id += 1;
+        let core = self.created(&mut names, (catalog, name), |parts| {
+            recover::create_with(parts, config, slots)
+        })?;
+        drop(names);
+        Ok(self.enroll(core))
     }
 
     /// Drops a shard and its points; `false` when there was none.
@@ -107,7 +154,7 @@ impl Engine {
             let shards = handle.shard_set().ok_or_else(|| no_shard(number))?;
             let _changing = shards.change();
             let old = handle.shard_of_number(number)?;
-            let core = self.enroll(core);
+            let core = self.enroll(core.with_name(&name));
             let new = Arc::new(Shard {
                 key: old.key.clone(),
                 number,

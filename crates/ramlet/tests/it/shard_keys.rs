@@ -340,6 +340,43 @@ fn a_key_goes_with_its_points() {
     assert!(open(storage).collection_names().is_empty());
 }
 
+/// Nodes over a log give the same numbers: one that fails for want of something here tries again with the same.
+#[test]
+fn what_fails_gives_its_number_back() {
+    let disk = SimStorage::new();
+    let engine = with_keys(Arc::new(disk.clone()), &["a"]);
+    let number = engine.next_number();
+    for file in ["log", "MANIFEST", "CATALOG"] {
+        let fails = || {
+            disk.inject(
+                Fault::new(FaultOp::Create, 1, IoErrorKind::NoSpace)
+                    .on(file)
+                    .lasting(),
+            )
+        };
+        fails();
+        assert!(engine.create_shard_key("c", &word("b")).is_err(), "{file}");
+        assert!(engine.create_collection("d", keyed()).is_err(), "{file}");
+        disk.clear_faults();
+        assert_eq!(engine.next_number(), number, "{file}");
+        assert_eq!(keys(&engine), [word("a")]);
+    }
+    // Who replays a log says which number it is.
+    assert!(engine.begin_number(number));
+    engine
+        .create_shard_key("c", &word("b"))
+        .expect("there is room again");
+    assert_eq!(engine.number_of_shard_key("c", &word("b")), Some(number));
+    assert_eq!(engine.number_of_shard_key("c", &word("none")), None);
+    assert!(!engine.begin_number(number), "it is used up");
+    within(&engine, &["b"]).update(one(1, "{}")).expect("writes");
+    engine.close();
+    drop(engine);
+    let engine = open(Arc::new(disk));
+    assert_eq!(held(&engine), expect(&[("a", &[]), ("b", &[1])]));
+    assert_eq!(engine.next_number(), number + 1);
+}
+
 #[test]
 fn snapshots_hold_all_shards() {
     let engine = with_keys(ram(), &["a", "b"]);

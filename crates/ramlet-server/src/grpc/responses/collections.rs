@@ -79,10 +79,17 @@ pub fn cluster(handled: HandlerResult) -> ApiResult<Vec<u8>> {
         state: word_of(v, "state", REPLICA_STATES).unwrap_or(0),
         shard_key: v.get("shard_key").map(shard_key),
     };
+    let elsewhere = |v: &Value| q::RemoteShardInfo {
+        shard_id: plain_of(v, "shard_id").unwrap_or(0),
+        peer_id: plain_of(v, "peer_id").unwrap_or(0),
+        state: word_of(v, "state", REPLICA_STATES).unwrap_or(0),
+        shard_key: v.get("shard_key").filter(|key| !key.is_null()).map(shard_key),
+    };
     message(&q::CollectionClusterInfoResponse {
         peer_id: plain_of(&json, "peer_id").unwrap_or(0),
         shard_count: plain_of(&json, "shard_count").unwrap_or(1),
         local_shards: elements(&json, "local_shards").map(shard).collect(),
+        remote_shards: elements(&json, "remote_shards").map(elsewhere).collect(),
         time: handled.time,
         ..Default::default()
     })
