@@ -27,6 +27,8 @@ pub enum EvictionRank {
     Extended,
     /// Codes of some bits: tens of reads a search.
     ExtendedLow,
+    /// Vectors without an index: each search reads those that are missing.
+    Compared,
     /// Codes of one bit, or product codes: where they are missing a few pages of each cluster are read.
     Codes,
     /// All of a segment of few rows beside a large one: searches read as often for it as for the large one, which has a hundred times the bytes.

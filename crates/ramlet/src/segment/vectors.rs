@@ -132,6 +132,8 @@ struct Files {
     slot: u16,
     /// Codes, and the vectors if the settings let them.
     parts: Vec<(Component, RowsFile)>,
+    /// Without an index a search looks at all rows.
+    are_compared: bool,
     /// Whether the segment is one of few rows beside a large one, and up to how many bytes a file is cached before all else then.
     is_small: Arc<AtomicBool>,
     small_most: u64,
@@ -169,6 +171,8 @@ impl Files {
             return Ok(files);
         };
         files.dims = field.dim;
+        let index = [Component::Centroids { slot }, Component::GraphMeta { slot }];
+        files.are_compared = index.iter().all(|index| entry.file(*index).is_none());
         files.small_most = small_segment_file_most(field.dim, file_context.caches.consumer.cap());
         let all = [
             Component::Codes { slot },
@@ -221,18 +225,27 @@ impl Files {
     fn rank(&self, component: Component) -> EvictionRank {
         match self.is_small.load(Ordering::Relaxed) && self.file_bytes(component) <= self.small_most {
             true => EvictionRank::SmallSegments,
+            false if self.are_compared => EvictionRank::Compared,
             false => kind_rank(component),
         }
     }
 
-    /// What makes way for a level: less than rows, or all else for what consists of a small segment's files.
+    /// What makes way for a level of an ordinary segment.
+    fn level_rank(&self) -> EvictionRank {
+        match self.are_compared {
+            true => EvictionRank::Compared,
+            false => EvictionRank::Rows,
+        }
+    }
+
+    /// What makes way for a level: less than rows, or more for rows that are all compared and for what consists of a small segment's files.
     fn rank_of(&self, level: Level) -> EvictionRank {
         match level
             .parts()
             .all(|part| self.rank(part) == EvictionRank::SmallSegments)
         {
             true => EvictionRank::SmallSegments,
-            false => EvictionRank::Rows,
+            false => self.level_rank(),
         }
     }
 
@@ -270,7 +283,7 @@ impl Files {
 
     /// The same, leaving out the `first` best ones.
     fn choose_from(&self, first: usize, room: RoomFor<'_>, before: &[CachedFile]) -> Level {
-        let (ordinary, of_small) = (room(EvictionRank::Rows), room(EvictionRank::SmallSegments));
+        let (ordinary, of_small) = (room(self.level_rank()), room(EvictionRank::SmallSegments));
         let fits = |level: &Level| {
             let freed = before.iter().filter(|cached| !level.has(cached.component));
             let freed: u64 = freed.map(CachedFile::bytes).sum();
@@ -571,6 +584,12 @@ impl VectorColumn {
         self.positions.as_ref()
     }
 
+    /// Rows that have the vector, of so many of the segment.
+    pub fn rows(&self, of_segment: u32) -> u64 {
+        let present = self.present.as_ref();
+        present.map_or(u64::from(of_segment), RoaringBitmap::len)
+    }
+
     pub fn has(&self, row: u32) -> bool {
         self.present.as_ref().is_none_or(|present| present.contains(row))
     }
@@ -612,7 +631,7 @@ impl VectorColumn {
     /// Whether a better level would fit in `room`, or all that is missing of this one.
     pub fn would_gain(&self, room: RoomFor<'_>) -> bool {
         let missing = || self.missing().into_iter().map(CachedFile::missing).sum::<u64>();
-        self.could_improve(room).is_some() || (1..=room(EvictionRank::Rows)).contains(&missing())
+        self.could_improve(room).is_some() || (1..=room(self.files.level_rank())).contains(&missing())
     }
 
     /// Notes whether its segment is one of few rows beside a large one.
