@@ -231,7 +231,7 @@ pub fn awaits_index(writer: &Writer) -> bool {
     let rows = u64::from(writer.active.live());
     let stored: u64 = writer.segments.iter().map(|view| u64::from(view.live())).sum();
     // They are in RAM here.
-    let reaches = |vector: &VectorField| threshold.wants(vector, rows, u64::MAX);
+    let reaches = |vector: &VectorField| threshold.wants_in_ram(vector, rows);
     rows > 0 && rows >= stored / FLUSH_SHARE && writer.schema.vectors.iter().any(reaches)
 }
 

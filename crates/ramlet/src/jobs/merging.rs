@@ -6,6 +6,7 @@ use std::cell::Cell;
 use ramlet_format::component::Component;
 
 use super::cache_fill::{fill, is_warm, kept_whole};
+use super::compared;
 use super::{
     Wanted, begin_writing, build_segment, bytes_of, carry, commit, commit_built, indexing_threshold,
     is_crowded, take_segment_id,
@@ -37,6 +38,9 @@ const ANY_ROWS: IndexingThreshold = IndexingThreshold::Kb(1);
 fn may_index(writer: &Writer) -> bool {
     indexing_threshold(&writer.config) != IndexingThreshold::Never
 }
+
+/// Tells how many bytes may be cached of so many rows of a vector that are all compared.
+type Room<'a> = &'a dyn Fn(&VectorField, u64) -> u64;
 
 /// Tells which segments may be merged: where one isn't to be had, the next is asked about.
 type May<'a> = &'a dyn Fn(&[SegmentView]) -> bool;
@@ -106,8 +110,13 @@ fn has_index_beside_graphs(core: &Core, writer: &Writer, view: &SegmentView) -> 
 
 /// Whether a vector of a segment is searched flat though the settings, which may have changed since it was built, want an
 /// index for it. Counts no row that a rewrite would not: else it would be rewritten for ever.
-fn lacks_index(core: &Core, writer: &Writer, view: &SegmentView, vector: &VectorField) -> bool {
-    would_be_indexed(core, view, vector, indexing_threshold(&writer.config))
+fn lacks_index(
+    writer: &Writer,
+    (core, view): (&Core, &SegmentView),
+    vector: &VectorField,
+    room: Room<'_>,
+) -> bool {
+    would_be_indexed(core, view, vector, (indexing_threshold(&writer.config), room))
 }
 
 /// Whether a vector that is searched flat would get an index with such a threshold.
@@ -115,20 +124,15 @@ fn would_be_indexed(
     core: &Core,
     view: &SegmentView,
     vector: &VectorField,
-    threshold: IndexingThreshold,
+    (threshold, room): (IndexingThreshold, Room<'_>),
 ) -> bool {
     let column = view
         .segment
         .vector(vector.slot)
         .filter(|column| column.index.kind() == "flat");
-    let rows = column.map_or(0, |c| {
-        c.present
-            .as_ref()
-            .map_or(u64::from(view.segment.rows()), |p| p.len())
-    });
+    let rows = column.map_or(0, |column| column.rows(view.segment.rows()));
     let rows = rows.saturating_sub(u64::from(view.deletes.len()));
-    let most = core.file_context.caches.consumer.cap();
-    threshold.wants(vector, rows, most) && !is_refused(core, view, vector.slot)
+    threshold.wants(vector, rows, &|| room(vector, rows)) && !is_refused(core, view, vector.slot)
 }
 
 /// Whether an index was refused for want of memory that isn't there now either, or was tried again in vain.
@@ -143,9 +147,11 @@ fn is_refused(core: &Core, view: &SegmentView, slot: u16) -> bool {
 
 /// Whether a segment lacks an index that can't wait: clusters, or a graph once searches have spent on the rows what it costs.
 fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
+    // Whatever others want: segments become one, and are judged then.
+    let most = compared::most(core);
     let is_paid = || view.segment.spent() >= u64::from(view.live()).saturating_mul(MERGE_COST_OF_GRAPH);
     writer.schema.vectors.iter().any(|vector| {
-        lacks_index(core, writer, view, vector)
+        lacks_index(writer, (core, view), vector, &|_, _| most)
             && (becomes_graph(vector, view.live(), &core.file_context).is_none() || is_paid())
     })
 }
@@ -153,7 +159,11 @@ fn needs_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
 /// Whether a segment lacks an index, whatever kind it is of.
 fn lacks_any_index(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
     let mut vectors = writer.schema.vectors.iter();
-    vectors.any(|vector| lacks_index(core, writer, view, vector))
+    vectors.any(|vector| {
+        lacks_index(writer, (core, view), vector, &|vector, rows| {
+            compared::room_for(core, vector, rows)
+        })
+    })
 }
 
 /// Whether `quantization_config` has changed since a segment was built. Written anew it has the codes asked for, or no clusters.
@@ -287,7 +297,7 @@ fn earns_an_index(core: &Core, writer: &Writer, views: &[SegmentView]) -> bool {
         && index_is_amortised(writer, rows, spent)
         && views.iter().any(|view| {
             let mut vectors = writer.schema.vectors.iter();
-            vectors.any(|vector| would_be_indexed(core, view, vector, ANY_ROWS))
+            vectors.any(|vector| would_be_indexed(core, view, vector, (ANY_ROWS, &|_, _| u64::MAX)))
         })
 }
 
@@ -579,6 +589,10 @@ fn merge_with(core: &Core, arena: &mut JobArena, moment: Moment) -> Result<bool>
             let wanted = Wanted {
                 schema: &schema,
                 threshold,
+                compared: &|vector| match moment {
+                    Moment::Light | Moment::Idle => compared::room(core, vector),
+                    _ => compared::most(core),
+                },
                 graphs,
             };
             let _merging = core.shared.merging();

@@ -4,6 +4,7 @@ pub mod adopt;
 pub mod backoff;
 mod cache_fill;
 pub mod cancellation;
+mod compared;
 mod expiry;
 pub mod maintenance;
 pub mod merge_flush;
@@ -34,7 +35,7 @@ use crate::jobs::backoff::Job as Kind;
 use crate::jobs::cancellation::{CancellableStorage, ROWS_BETWEEN_LOOKS, check_wanted};
 use crate::limits::{JOB_SCRATCH_BASE, JOB_SCRATCH_LEAST, JOB_SCRATCH_PER_DIM};
 use crate::recovery::manifest_store;
-use crate::schema::{PayloadField, Schema, Slots};
+use crate::schema::{PayloadField, Schema, Slots, VectorField};
 use crate::segment::deletes::DeleteSet;
 use crate::segment::{
     ByTenant, FieldSorters, IndexingThreshold, Job, Numbers, RowSource, RowsByNumber, Segment, SegmentView,
@@ -175,6 +176,7 @@ fn flush_with(core: &Core, arena: &mut JobArena, threshold: Option<IndexingThres
             let wanted = Wanted {
                 schema: &schema,
                 threshold,
+                compared: &|_| compared::most(core),
                 graphs: false,
             };
             Some(build_segment(core, arena, id, &source, wanted)?)
@@ -257,6 +259,8 @@ fn take_segment_id(core: &Core, writer: &mut Writer) -> u64 {
 struct Wanted<'a> {
     schema: &'a Schema,
     threshold: IndexingThreshold,
+    /// Bytes that may be cached of rows that are all compared.
+    compared: &'a dyn Fn(&VectorField) -> u64,
     /// Whether graphs that were asked for are built, or left to an idle moment.
     graphs: bool,
 }
@@ -271,6 +275,7 @@ fn job_of<'a>(core: &'a Core, arena: &'a mut JobArena, wanted: Wanted<'a>) -> Jo
         schema: wanted.schema,
         collection_rows: core.view.load().points(),
         indexing_threshold: wanted.threshold,
+        compared_room: wanted.compared,
         graphs: wanted.graphs,
         scratch_bytes: arena.scratch_bytes,
         has_less_scratch: arena.has_less_scratch,
@@ -519,6 +524,7 @@ fn build_field_files(
         let without = Wanted {
             schema,
             threshold: IndexingThreshold::Never,
+            compared: &|_| u64::MAX,
             graphs: false,
         };
         let mut job = job_of(core, arena, without);

@@ -192,8 +192,9 @@ fn build_vectors(
             _ => Ok(None),
         };
     }
-    let most = job.file_context.caches.consumer.cap();
-    let wanted = job.indexing_threshold.wants(vector, rows, most);
+    let wanted = job
+        .indexing_threshold
+        .wants(vector, rows, &|| (job.compared_room)(vector));
     let waits = !job.graphs && becomes_graph(vector, rows as u32, job.file_context) == Some(true);
     let index = wanted && !waits;
     let lack = match index {
@@ -308,11 +309,13 @@ fn build_parts(
     job: &mut Job<'_>,
     files: &mut Vec<FileEntry>,
 ) -> Result<Option<Lack>> {
-    let most = job.file_context.caches.consumer.cap();
     let Ok(parts) = u32::try_from(starts.parts) else {
         return Ok(None);
     };
-    if !job.indexing_threshold.wants(vector, starts.parts, most) {
+    if !job
+        .indexing_threshold
+        .wants(vector, starts.parts, &|| (job.compared_room)(vector))
+    {
         return Ok(None);
     }
     // A graph has its vectors in its nodes, and these have a limit; parts are found by clusters.

@@ -8,7 +8,7 @@ use ramlet_io::{IoContext, Storage};
 use super::files::FileContext;
 use super::layout::IndexingThreshold;
 use crate::jobs::progress::JobUnderWay;
-use crate::schema::Schema;
+use crate::schema::{Schema, VectorField};
 
 /// What a job may use.
 pub struct Job<'a> {
@@ -19,6 +19,8 @@ pub struct Job<'a> {
     /// Points of the collection.
     pub collection_rows: u64,
     pub indexing_threshold: IndexingThreshold,
+    /// Bytes that may be cached of a vector's rows that are all compared.
+    pub compared_room: &'a dyn Fn(&VectorField) -> u64,
     /// Whether graphs that were asked for are built. Else their vectors have no index yet.
     pub graphs: bool,
     /// Hears how far index builds are.

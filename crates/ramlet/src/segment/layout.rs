@@ -35,8 +35,9 @@ pub enum IndexingThreshold {
 /// Rows from which on an index is some times faster than comparing all of them in RAM, however few dimensions they have: 60,000 of 32 have 8,300 queries/s without
 /// and 26,000 with one (records/2026-11-30-epyc-2core/below-threshold.txt).
 const INDEXED_ROWS: u64 = 20_000;
-/// The same where rows aren't in RAM: fewer are a few reads.
+/// The same where rows aren't in RAM: fewer, or fewer bytes, are a few reads.
 const INDEXED_ROWS_ON_DISK: u64 = 256;
+const INDEXED_BYTES_ON_DISK: u64 = 1 << 20;
 
 impl IndexingThreshold {
     pub fn of(setting: Option<usize>) -> IndexingThreshold {
@@ -47,16 +48,22 @@ impl IndexingThreshold {
         }
     }
 
-    /// Whether so many rows get an index where `most` bytes may be cached. A threshold that was set decides alone. Without one it is also a matter of what comparing all rows costs:
-    /// of many, or of those that each search would read from disk.
-    pub fn wants(self, vector: &VectorField, rows: u64, most: u64) -> bool {
+    /// Whether so many rows get an index where `room` bytes of them may be cached. A threshold that was set decides alone. Without one it is also a matter of what comparing all rows costs:
+    /// of many, or of those that each search would read from disk, because there is no room or because the settings say so.
+    pub fn wants(self, vector: &VectorField, rows: u64, room: &dyn Fn() -> u64) -> bool {
+        let is_unset = self == IndexingThreshold::Unset;
+        let is_read = || !vector.settings.may_cache_rows() || compared_bytes(vector, rows) > room();
+        let costs = || rows >= INDEXED_ROWS_ON_DISK && vector.kb(rows) * 1024 >= INDEXED_BYTES_ON_DISK;
+        self.wants_in_ram(vector, rows) || is_unset && costs() && is_read()
+    }
+
+    /// The same of rows that are in RAM anyway.
+    pub fn wants_in_ram(self, vector: &VectorField, rows: u64) -> bool {
         match self {
             IndexingThreshold::Never => false,
             IndexingThreshold::Kb(kb) => vector.kb(rows) >= kb,
             IndexingThreshold::Unset => {
-                vector.kb(rows) >= INDEXING_THRESHOLD_KB as u64
-                    || rows >= INDEXED_ROWS
-                    || rows >= INDEXED_ROWS_ON_DISK && compared_bytes(vector, rows) > most
+                vector.kb(rows) >= INDEXING_THRESHOLD_KB as u64 || rows >= INDEXED_ROWS
             }
         }
     }
@@ -281,7 +288,7 @@ pub fn levels<T: Copy>(there: Parts<T>) -> Vec<Level<T>> {
 const SUBQUANTIZERS_MAX: usize = 16_384;
 
 /// Bytes of RAM for the least codes of a vector with which a search reads fewer rows than it would read nodes of a graph.
-fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
+pub fn least_bytes(vector: &VectorField, rows: u32) -> u64 {
     let kinds = || kinds_of(vector).into_iter().map(|(_, kind)| kind);
     let mut products = kinds().filter(|kind| matches!(kind, CodeKind::Product { .. }));
     let least = products.next().or(kinds().next());

@@ -91,6 +91,7 @@ impl Bench {
             schema: &self.schema,
             collection_rows: 0,
             indexing_threshold: IndexingThreshold::Never,
+            compared_room: &|_| u64::MAX,
             graphs: true,
             scratch_bytes,
             has_less_scratch: false,
