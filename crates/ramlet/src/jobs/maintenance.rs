@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::backoff::Job;
 use crate::jobs::{self, CacheFill, Moment};
-use crate::limits::{FLUSH_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
+use crate::limits::{FLUSH_SHARE, IDLE_MERGE_SHARE, LOG_BYTES_MAX, VISITS_BUSY, VISITS_IDLE};
 use crate::memory::eviction::Caches;
 use crate::schema::VectorField;
 use crate::state::core::Core;
@@ -225,13 +225,24 @@ fn freeze_paid(core: &Core) -> bool {
     freeze_if(core, jobs::memtable_index_is_amortised)
 }
 
-/// Whether the rows in the memtable alone are enough for an index, and are not too few beside the segments, which are merged with what becomes one.
+/// Whether the rows in the memtable are enough for an index, alone or with those of segments without one, and are not too few beside the segments, which are merged with what
+/// becomes one.
 pub fn awaits_index(writer: &Writer) -> bool {
     let threshold = jobs::indexing_threshold(&writer.config);
     let rows = u64::from(writer.active.live());
     let stored: u64 = writer.segments.iter().map(|view| u64::from(view.live())).sum();
-    // They are in RAM here.
-    let reaches = |vector: &VectorField| threshold.wants_in_ram(vector, rows);
+    let reaches = |vector: &VectorField| {
+        let flat: u64 = writer
+            .segments
+            .iter()
+            .map(|view| view.flat_rows(vector.slot))
+            .sum();
+        // Those that are enough without lack an index for another reason.
+        let are_merged =
+            rows as f64 >= flat as f64 * IDLE_MERGE_SHARE && !threshold.wants_in_ram(vector, flat);
+        let together = if are_merged { rows + flat } else { rows };
+        threshold.wants_in_ram(vector, together)
+    };
     rows > 0 && rows >= stored / FLUSH_SHARE && writer.schema.vectors.iter().any(reaches)
 }
 

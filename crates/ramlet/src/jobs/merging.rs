@@ -126,12 +126,7 @@ fn would_be_indexed(
     vector: &VectorField,
     (threshold, room): (IndexingThreshold, Room<'_>),
 ) -> bool {
-    let column = view
-        .segment
-        .vector(vector.slot)
-        .filter(|column| column.index.kind() == "flat");
-    let rows = column.map_or(0, |column| column.rows(view.segment.rows()));
-    let rows = rows.saturating_sub(u64::from(view.deletes.len()));
+    let rows = view.flat_rows(vector.slot);
     threshold.wants(vector, rows, &|| room(vector, rows)) && !is_refused(core, view, vector.slot)
 }
 

@@ -145,6 +145,16 @@ pub struct SegmentView {
 }
 
 impl SegmentView {
+    /// Rows of a vector that has no index here.
+    pub fn flat_rows(&self, slot: u16) -> u64 {
+        let column = self
+            .segment
+            .vector(slot)
+            .filter(|column| column.index.kind() == "flat");
+        let rows = column.map_or(0, |column| column.rows(self.segment.rows()));
+        rows.saturating_sub(u64::from(self.deletes.len()))
+    }
+
     pub fn live(&self) -> u32 {
         self.segment.rows() - self.deletes.len()
     }

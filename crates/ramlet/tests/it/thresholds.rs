@@ -128,6 +128,28 @@ fn rows_of_a_memtable_are_indexed_once_nothing_changes() {
     engine.close();
 }
 
+/// Neither half is enough for an index.
+#[test]
+fn a_memtable_and_a_segment_are_indexed_together() {
+    let engine = filled(11_000, 8, 64, |_| ());
+    let collection = engine.collection("c").expect("is there");
+    assert_eq!(indexed(&engine), 0);
+    let mut rng = Rng(3);
+    let more = (11_000..21_000).map(|id| point(id, rng.vector(8), ""));
+    let more: Vec<Point> = more.collect();
+    for points in more.chunks(5_000) {
+        update_patiently(&collection, || upsert(points.to_vec())).expect("upserts");
+    }
+    assert_eq!(collection.info().status, CollectionStatus::Yellow);
+    let mut looks = 0;
+    while collection.info().indexed_vectors_count < 21_000 {
+        assert!(looks < 2_000, "{:?}", collection.info());
+        std::thread::sleep(Duration::from_millis(50));
+        looks += 1;
+    }
+    engine.close();
+}
+
 /// How many vectors of all collections have an index, and how many have none and their rows in RAM, once jobs are done.
 fn indexed_and_cached(engine: &Engine, collections: usize) -> (usize, usize) {
     let (mut indexed, mut cached) = (0, 0);
