@@ -18,13 +18,13 @@ pub fn room(core: &Core, vector: &VectorField) -> u64 {
         needed(&other, but)
     };
     let others: u64 = core.shared.one_by_one().map(needed).sum();
-    most.saturating_sub(others).max(most / SMALL_SHARE)
+    layout::room_of_rows(vector, most.saturating_sub(others).max(most / SMALL_SHARE))
 }
 
 /// The same for so many rows: of few, others aren't looked at.
 pub fn room_for(core: &Core, vector: &VectorField, rows: u64) -> u64 {
     match layout::compared_bytes(vector, rows) <= most(core) / SMALL_SHARE {
-        true => most(core),
+        true => layout::room_of_rows(vector, most(core)),
         false => room(core, vector),
     }
 }

@@ -236,7 +236,9 @@ impl Built {
 
 /// Whether so few points get no index where so many bytes may be cached.
 fn is_flat(spec: &Spec, room: u64) -> bool {
-    let is_indexed = || IndexingThreshold::Unset.wants(&spec.vector(), spec.segment_rows().into(), &|| room);
+    let vector = spec.vector();
+    let room = || layout::room_of_rows(&vector, room);
+    let is_indexed = || IndexingThreshold::Unset.wants(&vector, spec.segment_rows().into(), &room);
     spec.index == IndexWish::Auto && !is_indexed()
 }
 

@@ -49,12 +49,11 @@ impl IndexingThreshold {
     }
 
     /// Whether so many rows get an index where `room` bytes of them may be cached. A threshold that was set decides alone. Without one it is also a matter of what comparing all rows costs:
-    /// of many, or of those that each search would read from disk, because there is no room or because the settings say so.
+    /// of many, or of those that each search would read from disk.
     pub fn wants(self, vector: &VectorField, rows: u64, room: &dyn Fn() -> u64) -> bool {
         let is_unset = self == IndexingThreshold::Unset;
-        let is_read = || !vector.settings.may_cache_rows() || compared_bytes(vector, rows) > room();
         let costs = || rows >= INDEXED_ROWS_ON_DISK && vector.kb(rows) * 1024 >= INDEXED_BYTES_ON_DISK;
-        self.wants_in_ram(vector, rows) || is_unset && costs() && is_read()
+        self.wants_in_ram(vector, rows) || is_unset && costs() && compared_bytes(vector, rows) > room()
     }
 
     /// The same of rows that are in RAM anyway.
@@ -66,6 +65,14 @@ impl IndexingThreshold {
                 vector.kb(rows) >= INDEXING_THRESHOLD_KB as u64 || rows >= INDEXED_ROWS
             }
         }
+    }
+}
+
+/// What a vector's rows may take of so many bytes that may be cached: none where the settings say so.
+pub fn room_of_rows(vector: &VectorField, most: u64) -> u64 {
+    match vector.settings.may_cache_rows() {
+        true => most,
+        false => 0,
     }
 }
 

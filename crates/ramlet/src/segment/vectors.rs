@@ -132,7 +132,7 @@ struct Files {
     slot: u16,
     /// Codes, and the vectors if the settings let them.
     parts: Vec<(Component, RowsFile)>,
-    /// Without an index a search looks at all rows.
+    /// Without an index a search looks at all rows. Not if there are more than may be cached: they would push out all else, and be read still.
     are_compared: bool,
     /// Whether the segment is one of few rows beside a large one, and up to how many bytes a file is cached before all else then.
     is_small: Arc<AtomicBool>,
@@ -171,8 +171,6 @@ impl Files {
             return Ok(files);
         };
         files.dims = field.dim;
-        let index = [Component::Centroids { slot }, Component::GraphMeta { slot }];
-        files.are_compared = index.iter().all(|index| entry.file(*index).is_none());
         files.small_most = small_segment_file_most(field.dim, file_context.caches.consumer.cap());
         let all = [
             Component::Codes { slot },
@@ -198,6 +196,10 @@ impl Files {
                     .push((component, open_index_rows(file_context, entry.id, file, io)?)),
             }
         }
+        let index = [Component::Centroids { slot }, Component::GraphMeta { slot }];
+        let has_none = index.iter().all(|index| entry.file(*index).is_none());
+        let bytes = files.file_bytes(Component::Vector { slot });
+        files.are_compared = has_none && bytes <= file_context.caches.consumer.cap();
         Ok(files)
     }
 
