@@ -171,7 +171,7 @@ fn has_other_codes(writer: &Writer, view: &SegmentView) -> bool {
 
 /// Whether a segment's codes were made for another budget: in this one they don't fit, or larger ones would.
 fn fits_another_budget(core: &Core, writer: &Writer, view: &SegmentView) -> bool {
-    let most = core.file_context.caches.consumer.cap();
+    let most = compared::most(core);
     let all = || core.view.load().points();
     may_index(writer)
         && !view.segment.rebuild_was_refused()
